@@ -31,7 +31,7 @@ class ForeignStream {
   explicit ForeignStream(reprise::Device device) : device_(device) {
     Checked(device_.backend()).stream_create(&handle_, reprise::backend::StreamFlags::non_blocking, 0);
   }
-  ~ForeignStream() { device_.backend().stream_destroy(handle_); }
+  ~ForeignStream() { reprise::backend::WarnOnError(device_.backend()).stream_destroy(handle_); }
   ForeignStream(const ForeignStream&) = delete;
   ForeignStream& operator=(const ForeignStream&) = delete;
   StreamRef ref() const { return StreamRef(device_, handle_); }

@@ -94,10 +94,11 @@ class REPRISE_EXPORT BackendError : public Error {
 
   const std::string& call() const noexcept { return call_; }       ///< CUDA's name of the call that failed
   ErrorCode code() const noexcept { return code_; }                ///< what it returned
+  const std::string& detail() const noexcept { return detail_; }   ///< what is known beyond the code; may be empty
   const SourceLocation& where() const noexcept { return where_; }  ///< the place of the call in this library
 
  private:
-  std::string call_;
+  std::string call_, detail_;
   ErrorCode code_;
   SourceLocation where_;
 };

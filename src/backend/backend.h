@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/call.h"
+#include "backend/result.h"
 #include "backend/types.h"
 #include "reprise/device.h"
 #include "reprise/export.h"
@@ -38,13 +39,13 @@ class Backend {
   virtual DeviceType type() const noexcept = 0;
   virtual int index() const noexcept = 0;       ///< among the devices of its type; of a HostSimulator, its number
   virtual std::string device_name() const = 0;  ///< `cuDeviceGetName`
-  /// What the runtime knows about the last failure of a call on this thread beyond its code, in sentences; may be
-  /// empty. (CUDA: the error log of 12.9 and later.)
-  virtual std::string last_error_detail() const = 0;
+  /// What the driver's log says about the calling thread's last failure; empty if nothing, or read already. For results
+  /// that say so: see Result. (CUDA: the error log of 12.9 and later.)
+  virtual std::string logged_error() const { return {}; }
   /// What the device observes beside its calls; lives as long as the backend.
   virtual Monitor& monitor() noexcept = 0;
 
-#define REPRISE_CALL(name, cuda, parameters, arguments) virtual ErrorCode name parameters = 0;
+#define REPRISE_CALL(name, cuda, parameters, arguments) virtual Result name parameters = 0;
 #include "backend/calls.def"
 
   /// What keeps the device of a HostSimulator open; null for all other devices, which are open until the process ends.

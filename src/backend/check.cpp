@@ -19,10 +19,18 @@ std::string with_context(std::string detail) {
 
 }  // namespace
 
-void raise(const Backend& backend, Call call, ErrorCode result, SourceLocation where, std::string_view more) {
-  std::string detail = backend.last_error_detail();
+std::string detail_of(const Backend& backend, const Result& result) {
+  std::string detail = result.detail();
+  if (!result.may_be_logged()) return detail;
+  const std::string logged = backend.logged_error();
+  if (!detail.empty() && !logged.empty()) detail += "; ";
+  return detail + logged;
+}
+
+void raise(const Backend& backend, Call call, const Result& result, SourceLocation where, std::string_view more) {
+  std::string detail = detail_of(backend, result);
   if (!more.empty()) detail.append(detail.empty() ? "" : "; ").append(more);
-  throw BackendError(cuda_name(call), result, with_context(std::move(detail)), where);
+  throw BackendError(cuda_name(call), result.code(), with_context(std::move(detail)), where);
 }
 
 void raise_refused(Call call, ErrorCode result, std::string detail, SourceLocation where) {
@@ -33,10 +41,10 @@ void raise_forked(Call call, SourceLocation where) {
   throw BackendError(cuda_name(call), ErrorCode::not_initialized, forked_detail, where);
 }
 
-void warn_of(const Backend& backend, Call call, ErrorCode result, SourceLocation where) noexcept {
+void warn_of(const Backend& backend, Call call, const Result& result, SourceLocation where) noexcept {
   if (support::forked()) return;  // what the child inherited ends with it
   try {
-    warn(BackendError(cuda_name(call), result, backend.last_error_detail(), where).what());
+    warn(BackendError(cuda_name(call), result.code(), detail_of(backend, result), where).what());
   } catch (...) {
     warn("a call of the device runtime failed, and there was no memory for its description");
   }

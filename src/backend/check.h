@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "backend/backend.h"
@@ -8,19 +9,23 @@
 #include "reprise/export.h"
 #include "support/forked.h"
 
-// The one way from a backend's result code to an exception, and its twin for destructors.
+// The one way from a backend's result to an exception, and its twin for destructors.
 
 namespace reprise::backend {
 
+/// What is known about a failure beyond its code, in sentences; may be empty. Reads the driver's log where that may say
+/// more: the log says it once.
+std::string detail_of(const Backend& backend, const Result& result);
+
 /// Throws BackendError with the call's name, the code, CUDA's name for it and what the backend knows beyond it.
 /// \param more what the caller knows beyond that, as "graph `step`"; may be empty.
-[[noreturn]] REPRISE_EXPORT_INTERNAL void raise(const Backend& backend, Call call, ErrorCode result,
+[[noreturn]] REPRISE_EXPORT_INTERNAL void raise(const Backend& backend, Call call, const Result& result,
                                                 SourceLocation where, std::string_view more = {});
 
 /// Passes success; anything else becomes a BackendError. For a result that was looked at first; see Checked below.
-inline void check(const Backend& backend, Call call, ErrorCode result,
+inline void check(const Backend& backend, Call call, const Result& result,
                   SourceLocation where = SourceLocation::current()) {
-  if (result != ErrorCode::success) [[unlikely]]
+  if (result.failed()) [[unlikely]]
     raise(backend, call, result, where);
 }
 
@@ -40,16 +45,16 @@ inline constexpr const char* forked_detail =
     "with CUDA, fork before the first use of a device, or start another program (exec) in the child";
 
 /// Passes an error to the warning sink.
-REPRISE_EXPORT_INTERNAL void warn_of(const Backend& backend, Call call, ErrorCode result,
+REPRISE_EXPORT_INTERNAL void warn_of(const Backend& backend, Call call, const Result& result,
                                      SourceLocation where) noexcept;
 
 /// Anything but success goes to the warning sink. Returns whether it was success. For a result that was looked at
 /// first; see WarnOnError below.
-inline bool warn_on_error(const Backend& backend, Call call, ErrorCode result,
+inline bool warn_on_error(const Backend& backend, Call call, const Result& result,
                           SourceLocation where = SourceLocation::current()) noexcept {
-  if (result != ErrorCode::success) [[unlikely]]
+  if (result.failed()) [[unlikely]]
     warn_of(backend, call, result, where);
-  return result == ErrorCode::success;
+  return !result.failed();
 }
 
 // The parameters of a call of calls.def, and behind them the place that makes it.
@@ -78,10 +83,10 @@ class Checked {
  private:
   Checked(Backend& backend, ErrorCode allowed) noexcept : backend_(backend), allowed_(allowed) {}
 
-  bool passes(Call call, ErrorCode result, SourceLocation where) const {
-    if (result != ErrorCode::success && result != allowed_) [[unlikely]]
+  bool passes(Call call, const Result& result, SourceLocation where) const {
+    if (result.failed() && result != allowed_) [[unlikely]]
       raise(backend_, call, result, where);
-    return result == ErrorCode::success;
+    return !result.failed();
   }
 
   Backend& backend_;

@@ -74,8 +74,8 @@ bool give_to_graph(Backend& backend, StreamHandle stream, Owned& object) {
   UserObjectHandle held = nullptr;
   Checked(backend).user_object_create(&held, object.get(), object.get_deleter(), 1);
   static_cast<void>(object.release());  // the runtime's
-  const ErrorCode retained = backend.graph_retain_user_object(info.graph, held, 1, RetainFlags::move);
-  if (retained != ErrorCode::success) WarnOnError(backend).user_object_release(held, 1);
+  const Result retained = backend.graph_retain_user_object(info.graph, held, 1, RetainFlags::move);
+  if (retained.failed()) WarnOnError(backend).user_object_release(held, 1);
   check(backend, Call::graph_retain_user_object, retained);
   return true;
 }

@@ -175,7 +175,7 @@ class Entry {
   void copy_back_after_error(const StreamRef& stream, const Call& call) noexcept;
   /// \param missing what is missing where the copy throws.
   template <class Copy>
-  static void copy_behind_launch(const StreamRef& stream, const char* missing, Copy&& copy);
+  static void copy_behind_launch(const char* missing, Copy&& copy);
   void run_breaks(const StreamRef& stream, const Call& call);
   /// As graphs::replay_in_order().
   std::exception_ptr replay_last_segment(const StreamRef& stream, const Call& call);

@@ -142,15 +142,15 @@ void ActiveCapture::add_to_report(const backend::CaptureFindings& findings, Capt
 
 // When it fails, the runtime's capture is usually over even so; unwind() handles the other cases.
 GraphHandle ActiveCapture::end_runtime_capture(const backend::CaptureFindings& findings) {
-  Backend& backend = capture().device().backend();
+  Backend& runtime = capture().device().backend();
   GraphHandle template_graph = nullptr;
-  const ErrorCode result = backend.stream_end_capture(capture().stream().native(), &template_graph);
-  if (result == ErrorCode::success) {
+  const backend::Result result = runtime.stream_end_capture(capture().stream().native(), &template_graph);
+  if (!result.failed()) {
     capturing_ = false;
     registered_.over();
     return template_graph;
   }
-  throw failure(findings, result, backend.last_error_detail());
+  throw failure(findings, result.code(), backend::detail_of(runtime, result));
 }
 
 // Before the runtime's end: unwind() ends the captures of bodies first.

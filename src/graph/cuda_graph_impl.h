@@ -205,7 +205,7 @@ struct CUDAGraph::Impl {
   void replay_with_hooks(const char* call, const StreamRef& stream);
   void launch_with_listeners(const char* call, const StreamRef& stream);
   void launch_executable(const char* call, const StreamRef& stream);
-  void raise_launch(const char* call, ErrorCode result) const;
+  void raise_launch(const char* call, const backend::Result& result) const;
   [[noreturn]] void refuse_device(const char* call, const StreamRef& stream) const;
   void upload(const StreamRef& stream);
 
@@ -262,7 +262,8 @@ struct CUDAGraph::Impl {
 
   backend::Backend& backend() const { return device->backend(); }
   /// Throws BackendError, with the name of the graph if it has one.
-  void require_success(backend::Call call, ErrorCode result, SourceLocation where = SourceLocation::current()) const;
+  void require_success(backend::Call call, const backend::Result& result,
+                       SourceLocation where = SourceLocation::current()) const;
 
   // What a replay touches comes first, on as few cache lines as there can be: launches leave nothing in the cache.
   KeepGraph keep = KeepGraph::no;  // of the capture, or of what was captured

@@ -20,6 +20,7 @@ namespace reprise {
 using backend::Call;
 using backend::Checked;
 using backend::RelaxedCaptureMode;
+using backend::Result;
 using backend::WarnOnError;
 
 namespace {
@@ -37,8 +38,8 @@ namespace {
 
 }  // namespace
 
-void CUDAGraph::Impl::require_success(Call call, ErrorCode result, SourceLocation where) const {
-  if (result != ErrorCode::success) [[unlikely]]
+void CUDAGraph::Impl::require_success(Call call, const Result& result, SourceLocation where) const {
+  if (result.failed()) [[unlikely]]
     backend::raise(backend(), call, result, where, graphs::graph_text(options.name));
 }
 
@@ -51,7 +52,7 @@ void CUDAGraph::Impl::make_executable_unlogged(StreamHandle upload_stream) {
   // Instantiating is a potentially unsafe call in the captures of others.
   const RelaxedCaptureMode relaxed(runtime);
   GraphExecHandle made = nullptr;
-  ErrorCode result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
+  Result result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   if (result == ErrorCode::not_supported && exec != nullptr) {
     // A template with allocation or conditional nodes has one executable at a time.
     WarnOnError(runtime).graph_exec_destroy(std::exchange(exec, nullptr));
@@ -196,15 +197,15 @@ std::exception_ptr CUDAGraph::Impl::replay_changed(const StreamRef& stream,
 
 [[gnu::hot]] void CUDAGraph::Impl::launch_executable(const char* call, const StreamRef& stream) {
   resources.launch(stream, [&] {
-    const ErrorCode result = backend().graph_launch(exec, stream.native());
-    if (result != ErrorCode::success) [[unlikely]]
+    const Result result = backend().graph_launch(exec, stream.native());
+    if (result.failed()) [[unlikely]]
       raise_launch(call, result);
   });
   ++launches;
 }
 
 // The call is named here, not around the launch: a replay that succeeds does nothing for it.
-[[gnu::cold]] void CUDAGraph::Impl::raise_launch(const char* call, ErrorCode result) const {
+[[gnu::cold]] void CUDAGraph::Impl::raise_launch(const char* call, const Result& result) const {
   const detail::PublicCall public_call(call);
   require_success(Call::graph_launch, result);
 }

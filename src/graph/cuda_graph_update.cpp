@@ -102,7 +102,7 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other, const Pai
     const auto update = [&] {
       if (exec == nullptr) return;
       backend::UpdateInfo info;
-      const ErrorCode result = backend().graph_exec_update(exec, template_graph, &info);
+      const backend::Result result = backend().graph_exec_update(exec, template_graph, &info);
       if (result == ErrorCode::graph_exec_update_failure) throw ExecRefused{info};
       require_success(Call::graph_exec_update, result);
     };

@@ -31,9 +31,9 @@ void require_within_block(const Device& device, backend::Call call, const char* 
                            where);
 }
 
-void require_copied(const StreamRef& stream, backend::Call call, ErrorCode result, const void* destination,
+void require_copied(const StreamRef& stream, backend::Call call, const backend::Result& result, const void* destination,
                     const void* source, SourceLocation where = SourceLocation::current()) {
-  if (result == ErrorCode::success) [[likely]]
+  if (!result.failed()) [[likely]]
     return;
   std::string blocks;
   if (result == ErrorCode::invalid_value) {
@@ -53,7 +53,7 @@ void copy_async(void* destination, const void* source, std::size_t bytes, const 
   const Device device = stream.device();
   require_within_block(device, backend::Call::copy_async, "destination", destination, bytes);
   require_within_block(device, backend::Call::copy_async, "source", source, bytes);
-  const ErrorCode result = device.backend().copy_async(destination, source, bytes, stream.native());
+  const backend::Result result = device.backend().copy_async(destination, source, bytes, stream.native());
   require_copied(stream, backend::Call::copy_async, result, destination, source);
   memory::note_copy(destination, source, stream);
 }
@@ -63,7 +63,7 @@ void fill_async(void* destination, unsigned char value, std::size_t bytes, const
   if (bytes == 0) return;
   const backend::MemsetNodeParams params{destination, value, 1, bytes};
   require_within_block(stream.device(), backend::Call::set_async, "destination", destination, bytes);
-  const ErrorCode result = stream.device().backend().set_async(params, stream.native());
+  const backend::Result result = stream.device().backend().set_async(params, stream.native());
   require_copied(stream, backend::Call::set_async, result, destination, nullptr);
 }
 

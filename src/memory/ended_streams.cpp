@@ -70,7 +70,7 @@ MemoryBlock* CachingAllocator::Impl::adopt(const Request& request, StreamHandle 
   for (const std::unique_ptr<EndedStream>& ended : ended_streams_) {
     if (!ended->done && ended->event != nullptr) {
       const RelaxedCaptureMode relaxed(backend);
-      const ErrorCode result = backend.event_query(ended->event);
+      const backend::Result result = backend.event_query(ended->event);
       if (result == ErrorCode::not_ready) continue;
       held_back_.return_event(backend, std::exchange(ended->event, nullptr));
       ended->done = warn_on_error(backend, Call::event_query, result);

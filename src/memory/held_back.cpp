@@ -13,6 +13,7 @@ namespace {
 
 using backend::Call;
 using backend::RelaxedCaptureMode;
+using backend::Result;
 using backend::warn_on_error;
 using backend::WarnOnError;
 
@@ -25,9 +26,9 @@ using backend::WarnOnError;
 bool may_record_on_all(MemoryBlock& block) {
   return !block.gone_stream && std::ranges::all_of(block.recorded, [&](const StreamRef& stream) {
     CaptureStatus status = CaptureStatus::none;
-    const ErrorCode result = stream.device().backend().stream_is_capturing(stream.native(), &status);
+    const Result result = stream.device().backend().stream_is_capturing(stream.native(), &status);
     block.gone_stream = result == ErrorCode::invalid_handle || result == ErrorCode::context_is_destroyed;
-    return result == ErrorCode::success && status == CaptureStatus::none;
+    return !result.failed() && status == CaptureStatus::none;
   });
 }
 
@@ -116,7 +117,7 @@ EventHandle HeldBackBlocks::take_event(backend::Backend& backend, bool quiet) no
     return event;
   }
   EventHandle event = nullptr;
-  const ErrorCode result = backend.event_create(&event, backend::EventFlags::disable_timing);
+  const Result result = backend.event_create(&event, backend::EventFlags::disable_timing);
   if (!quiet) warn_on_error(backend, Call::event_create, result);
   return event;
 }
@@ -131,8 +132,8 @@ bool HeldBackBlocks::record(MemoryBlock* block, const StreamRef& stream) {
   const bool quiet = std::exchange(block->unrecorded, true);
   const EventHandle event = take_event(backend, quiet);
   if (event == nullptr) return false;
-  const ErrorCode result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
-  if (result != ErrorCode::success) {
+  const Result result = backend.event_record(event, stream.native(), backend::EventUseFlags::ordering);
+  if (result.failed()) {
     if (!quiet) warn_on_error(backend, Call::event_record, result);
     return_event(backend, event);
     return false;
@@ -170,18 +171,17 @@ void HeldBackBlocks::poll_stream(StreamQueue& queue, std::vector<MemoryBlock*>& 
   const RelaxedCaptureMode relaxed(backend);
   while (!queue.pending.empty()) {
     Pending& oldest = queue.pending.front();
-    const ErrorCode result = backend.event_query(oldest.event);
+    const Result result = backend.event_query(oldest.event);
     if (result == ErrorCode::not_ready) return;
-    if (result != ErrorCode::success && !std::exchange(oldest.reported, true))
-      warn_on_error(backend, Call::event_query, result);
+    if (result.failed() && !std::exchange(oldest.reported, true)) warn_on_error(backend, Call::event_query, result);
     // Query again later, unless a capture recorded the event: then it never completes, and each query breaks that
     // capture. The block is kept.
-    if (result != ErrorCode::success && result != ErrorCode::captured_event) return;
+    if (result.failed() && result != ErrorCode::captured_event) return;
     const Pending first = oldest;
     queue.pending.pop_front();
     events_ -= 1;
     return_event(backend, first.event);
-    if (result != ErrorCode::success) continue;
+    if (result.failed()) continue;
     first.block->pending_events -= 1;
     if (is_done(*first.block)) done.push_back(first.block);
   }

@@ -16,6 +16,7 @@ using backend::Call;
 using backend::check;
 using backend::Checked;
 using backend::RelaxedCaptureMode;
+using backend::Result;
 using backend::WarnOnError;
 using memory::BlockState;
 using memory::MemoryBlock;
@@ -59,8 +60,7 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
       ReleaseQueue::drain();
     memory::empty_framework_cache(device_);
     if (wait) wait_for_held_back();
-    const ErrorCode released = release_cached(nullptr);
-    check(device_.backend(), Call::memory_free, released);
+    check(device_.backend(), Call::memory_free, release_cached(nullptr));
     lock.lock();
     poll_held_back();
     if (MemoryBlock* const block = take_cached(pool, request, stream)) return give_out(block, request);
@@ -131,7 +131,7 @@ bool CachingAllocator::Impl::empty_cache_for_others() {
 // Releases the cached segments of one pool, or of all pools that no graph needs, to the driver. If graphs need that one
 // pool, those are released that were added after the last of their captures. Returns the first error; a segment whose
 // free failed stays cached. Also removes pools that ended.
-ErrorCode CachingAllocator::Impl::release_cached(const Pool* only) {
+Result CachingAllocator::Impl::release_cached(const Pool* only) {
   const std::lock_guard releasing(releasing_);
   std::vector<MemoryBlock*> segments;
   {
@@ -152,16 +152,15 @@ ErrorCode CachingAllocator::Impl::release_cached(const Pool* only) {
       blocks_.hide(block);
     }
   }
-  ErrorCode first = ErrorCode::success;
+  Result first = ErrorCode::success;
   for (MemoryBlock* block : segments) {
-    ErrorCode result;
-    {
+    Result result = [&] {
       const RelaxedCaptureMode relaxed(device_.backend());
-      result = device_.backend().memory_free(block->address);
-    }
+      return device_.backend().memory_free(block->address);
+    }();
     const Lock lock(mutex_);
-    settle_release(block, result == ErrorCode::success);
-    if (first == ErrorCode::success) first = result;
+    settle_release(block, !result.failed());
+    if (!first.failed()) first = std::move(result);
   }
   const Lock lock(mutex_);
   std::erase_if(private_pools_, [](const auto& entry) { return entry.second.is_over(); });

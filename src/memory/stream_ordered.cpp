@@ -56,7 +56,7 @@ void* allocate_async(std::size_t bytes, const StreamRef& stream) {
   refuse_in_body("allocate_async", stream);
   Backend& runtime = stream.device().backend();
   void* memory = nullptr;
-  ErrorCode result = runtime.memory_allocate_async(&memory, bytes, stream.native());
+  backend::Result result = runtime.memory_allocate_async(&memory, bytes, stream.native());
   if (result == ErrorCode::out_of_memory) {
     CachingAllocator::of(stream.device()).empty_cache();
     result = runtime.memory_allocate_async(&memory, bytes, stream.native());

@@ -25,7 +25,7 @@ bool works_on_a_stream(CallClass call_class) {
 
 }  // namespace
 
-ErrorCode obey_rules(const Backend& host_device, const std::string& cuda_name, StreamHandle stream, EventHandle event) {
+Result obey_rules(const Backend& host_device, const std::string& cuda_name, StreamHandle stream, EventHandle event) {
   const CudaCall* const call = find_cuda_call(cuda_name);
   if (call == nullptr) throw std::runtime_error(cuda_name + " is not in the table of CUDA's calls");
   host::HostRuntime& runtime = host::HostRuntime::instance();
@@ -34,7 +34,7 @@ ErrorCode obey_rules(const Backend& host_device, const std::string& cuda_name, S
   host::CallSite site{Call::device_synchronize, &device};
   if (works_on_a_stream(call->call_class)) site.stream = runtime.find(stream, device);
   if (event != nullptr) site.event = runtime.find(event);
-  return check_capture_rules(runtime, site, call->call_class, cuda_name.c_str()).code;
+  return check_capture_rules(runtime, site, call->call_class, cuda_name.c_str());
 }
 
 }  // namespace reprise::backend::test

@@ -15,6 +15,6 @@ namespace reprise::backend::test {
 /// \param stream what it works on; null for the legacy default stream, or if it works on none.
 /// \param event the same.
 /// \throws std::runtime_error if the call is not in the table of CUDA's calls.
-ErrorCode obey_rules(const Backend& host_device, const std::string& cuda_name, StreamHandle stream, EventHandle event);
+Result obey_rules(const Backend& host_device, const std::string& cuda_name, StreamHandle stream, EventHandle event);
 
 }  // namespace reprise::backend::test

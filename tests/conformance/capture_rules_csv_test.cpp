@@ -57,7 +57,7 @@ struct State {
 
 class CaptureRules : public Contract {
  protected:
-  using Make = std::function<ErrorCode(State&)>;
+  using Make = std::function<Result(State&)>;
 
   void SetUp() override {
     device_ = new_memory<int>(64);
@@ -89,7 +89,7 @@ REPRISE_ON_EVERY_DEVICE(CaptureRules);
 void CaptureRules::add_memory_calls(std::map<std::string, Make>& calls) {
   calls["cudaMalloc"] = [this](State& s) { return backend().memory_allocate(&s.allocated, 64); };
   calls["cudaFree(ptr)"] = [this](State& s) {
-    const ErrorCode result = backend().memory_free(s.to_free);
+    Result result = backend().memory_free(s.to_free);
     if (result == ErrorCode::success) s.to_free = nullptr;
     return result;
   };
@@ -119,7 +119,7 @@ void CaptureRules::add_stream_calls(std::map<std::string, Make>& calls) {
   calls["cudaStreamCreate nb"] = create(StreamFlags::non_blocking);
   calls["cudaStreamCreate b"] = create(StreamFlags::blocking);
   calls["cudaStreamDestroy other"] = [this](State& s) {
-    const ErrorCode result = backend().stream_destroy(s.doomed);
+    Result result = backend().stream_destroy(s.doomed);
     if (result == ErrorCode::success) s.doomed = nullptr;
     return result;
   };
@@ -135,7 +135,7 @@ void CaptureRules::add_stream_calls(std::map<std::string, Make>& calls) {
 void CaptureRules::add_event_calls(std::map<std::string, Make>& calls) {
   calls["cudaEventCreate"] = [this](State& s) { return backend().event_create(&s.event, EventFlags::timing); };
   calls["cudaEventDestroy out"] = [this](State& s) {
-    const ErrorCode result = backend().event_destroy(s.out);
+    Result result = backend().event_destroy(s.out);
     if (result == ErrorCode::success) s.out = nullptr;
     return result;
   };
@@ -205,8 +205,9 @@ void CaptureRules::add_capture_calls(std::map<std::string, Make>& calls) {
   calls["cudaStreamIsCapturing legacy"] = [=](State&) { return is_capturing(nullptr); };
   calls["cudaStreamBeginCapture s"] = [this](State& s) { return backend().stream_begin_capture(s.capturing, s.mode); };
   calls["begin+end other nb"] = [this](State& s) {
-    const ErrorCode begun = backend().stream_begin_capture(s.other_nb, s.mode);
-    return begun != ErrorCode::success ? begun : backend().stream_end_capture(s.other_nb, &s.made_graph);
+    Result begun = backend().stream_begin_capture(s.other_nb, s.mode);
+    if (begun.failed()) return begun;
+    return backend().stream_end_capture(s.other_nb, &s.made_graph);
   };
   calls["cudaStreamEndCapture s"] = [this](State& s) {
     return backend().stream_end_capture(s.capturing, &s.made_graph);
@@ -220,7 +221,7 @@ void CaptureRules::add_capture_calls(std::map<std::string, Make>& calls) {
 void CaptureRules::add_graph_calls(std::map<std::string, Make>& calls) {
   calls["cudaGraphCreate"] = [this](State& s) { return backend().graph_create(&s.made_graph); };
   calls["cudaGraphDestroy"] = [this](State& s) {
-    const ErrorCode result = backend().graph_destroy(s.doomed_graph);
+    Result result = backend().graph_destroy(s.doomed_graph);
     if (result == ErrorCode::success) s.doomed_graph = nullptr;
     return result;
   };
@@ -295,7 +296,7 @@ std::string CaptureRules::compare(const Row& row, const Make& make) {
   EXPECT_OK(launch(s.capturing, Store{}, s.device, 2));
   EXPECT_OK(backend().event_record(s.in, s.capturing, EventUseFlags::ordering));
 
-  ErrorCode result = ErrorCode::unknown;
+  Result result = ErrorCode::unknown;
   if (row.thread == "other") {
     on_another_thread([&] { result = make(s); });
   } else if (row.thread == "same_exchanged_to_relaxed") {
@@ -307,17 +308,18 @@ std::string CaptureRules::compare(const Row& row, const Make& make) {
   }
   const CaptureStatus after = status_of(s.capturing);
   GraphHandle graph = nullptr;
-  const ErrorCode end = backend().stream_end_capture(s.capturing, &graph);
+  const Result end = backend().stream_end_capture(s.capturing, &graph);
   if (graph != nullptr) {
     EXPECT_OK(backend().graph_destroy(graph));
   }
   clean_up(s);
 
-  if (static_cast<int>(result) == row.result && name_of(after) == row.after && static_cast<int>(end) == row.end)
+  if (static_cast<int>(result.code()) == row.result && name_of(after) == row.after &&
+      static_cast<int>(end.code()) == row.end)
     return {};
   std::ostringstream difference;
   difference << row.where() << ": measured " << row.result << " " << row.after << " " << row.end << ", here "
-             << static_cast<int>(result) << " " << name_of(after) << " " << static_cast<int>(end) << "\n";
+             << static_cast<int>(result.code()) << " " << name_of(after) << " " << static_cast<int>(end.code()) << "\n";
   return difference.str();
 }
 

@@ -13,8 +13,8 @@ void take(std::vector<T>& from, T what) {
 
 }  // namespace
 
-std::string text(ErrorCode result) {
-  return std::to_string(static_cast<int>(result)) + " " + result_name(result);
+std::string text(const Result& result) {
+  return std::to_string(static_cast<int>(result.code())) + " " + result_name(result.code());
 }
 
 std::vector<Device> usable_devices() {

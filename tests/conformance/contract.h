@@ -42,7 +42,7 @@ using reprise::test::Gate;
 using reprise::test::Meeting;
 
 /// For example "401 cudaErrorIllegalState".
-std::string text(ErrorCode result);
+std::string text(const Result& result);
 
 /// All devices; those of CUDA only if nvcc compiled the tests (REPRISE_CUDA_TESTS).
 std::vector<Device> usable_devices();
@@ -133,12 +133,12 @@ class Contract : public testing::TestWithParam<Device> {
 
   /// Launches a kernel; one thread if `config` says nothing else.
   template <class K, class... A>
-  ErrorCode launch(StreamHandle stream, const LaunchConfig& config, K, A... values) {
+  Result launch(StreamHandle stream, const LaunchConfig& config, K, A... values) {
     Arguments<K> arguments(values...);
     return backend().launch_kernel({function<K>(), config, arguments.pointers()}, stream);
   }
   template <class K, class... A>
-  ErrorCode launch(StreamHandle stream, K kernel, A... values) {
+  Result launch(StreamHandle stream, K kernel, A... values) {
     return launch(stream, LaunchConfig{}, kernel, values...);
   }
 

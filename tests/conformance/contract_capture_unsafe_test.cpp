@@ -24,7 +24,7 @@ const char* name_of(CaptureMode mode) {
 
 struct UnsafeCall {
   const char* name;
-  std::function<ErrorCode()> make;
+  std::function<Result()> make;
 };
 
 class CaptureUnsafeContract : public Contract {
@@ -87,9 +87,9 @@ class CaptureUnsafeContract : public Contract {
     }
   }
 
-  ErrorCode allocate() {
+  Result allocate() {
     void* pointer = nullptr;
-    const ErrorCode result = backend().memory_allocate(&pointer, 64);
+    Result result = backend().memory_allocate(&pointer, 64);
     if (result == ErrorCode::success) memory_.push_back(pointer);
     return result;
   }
@@ -101,26 +101,26 @@ class CaptureUnsafeContract : public Contract {
       EXPECT_OK(backend().memory_allocate(&spare_, 64));
     }
   }
-  ErrorCode free_spare() {
-    const ErrorCode result = backend().memory_free(spare_);
+  Result free_spare() {
+    Result result = backend().memory_free(spare_);
     if (result == ErrorCode::success) spare_ = nullptr;
     return result;
   }
-  ErrorCode allocate_pinned() {
+  Result allocate_pinned() {
     void* pointer = nullptr;
-    const ErrorCode result = backend().pinned_allocate(&pointer, 64);
+    Result result = backend().pinned_allocate(&pointer, 64);
     if (result == ErrorCode::success) pinned_.push_back(pointer);
     return result;
   }
-  ErrorCode allocate_async() {
+  Result allocate_async() {
     void* pointer = nullptr;
-    const ErrorCode result = backend().memory_allocate_async(&pointer, 64, other_stream_);
+    Result result = backend().memory_allocate_async(&pointer, 64, other_stream_);
     if (result == ErrorCode::success) memory_.push_back(pointer);
     return result;
   }
-  ErrorCode instantiate_once_more() {
+  Result instantiate_once_more() {
     GraphExecHandle exec = nullptr;
-    const ErrorCode result = backend().graph_instantiate(&exec, graph_, InstantiateFlags::none, nullptr);
+    Result result = backend().graph_instantiate(&exec, graph_, InstantiateFlags::none, nullptr);
     if (result == ErrorCode::success) execs_.push_back(exec);
     return result;
   }

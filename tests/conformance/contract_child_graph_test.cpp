@@ -31,7 +31,7 @@ class ChildGraphContract : public Contract {
     return child != nullptr ? child->graph : nullptr;
   }
   template <class K, class... A>
-  ErrorCode set_kernel(GraphExecHandle exec, GraphNodeHandle node, K, A... values) {
+  Result set_kernel(GraphExecHandle exec, GraphNodeHandle node, K, A... values) {
     Arguments<K> arguments(values...);
     return backend().graph_exec_node_set_params(exec, node,
                                                 NodeParams{KernelNodeParams{function<K>(), {}, arguments.pointers()}});

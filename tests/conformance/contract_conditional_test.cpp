@@ -90,9 +90,9 @@ class ConditionalContract : public Contract {
     EXPECT_OK(backend().set({flag != nullptr ? flag : flag_, value, 4, 1}));
     EXPECT_OK(backend().stream_synchronize(nullptr));
   }
-  ErrorCode try_to_instantiate(GraphHandle graph) {
+  Result try_to_instantiate(GraphHandle graph) {
     GraphExecHandle exec = nullptr;
-    const ErrorCode result = backend().graph_instantiate(&exec, graph, InstantiateFlags::none, nullptr);
+    Result result = backend().graph_instantiate(&exec, graph, InstantiateFlags::none, nullptr);
     if (exec != nullptr) {
       EXPECT_OK(backend().graph_exec_destroy(exec));
     }
@@ -346,7 +346,7 @@ class ConditionalCaptureContract : public ConditionalContract {
     EXPECT_OK(backend().stream_capture_info(stream, &info));
     return info;
   }
-  ErrorCode launch_setter(StreamHandle stream, Condition condition) {
+  Result launch_setter(StreamHandle stream, Condition condition) {
     return backend().launch_kernel(setter(condition), stream);
   }
   /// Makes a conditional node the next one of the capture.

@@ -38,7 +38,7 @@ class EdgeDataContract : public Contract {
   GraphNodeHandle kernel(const std::vector<GraphNodeHandle>& dependencies = {}) {
     return add_kernel(graph_, dependencies, Add{}, device_, 1);
   }
-  ErrorCode connect(const std::vector<Edge>& edges) { return backend().graph_add_dependencies(graph_, edges); }
+  Result connect(const std::vector<Edge>& edges) { return backend().graph_add_dependencies(graph_, edges); }
   static LaunchConfig programmatic() {
     LaunchConfig config;
     config.programmatic = true;

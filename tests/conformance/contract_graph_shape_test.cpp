@@ -20,11 +20,11 @@ class GraphShapeContract : public Contract {
   void SetUp() override { graph_ = new_graph(); }
 
   GraphNodeHandle add_empty() { return add(graph_, EmptyNodeParams{}); }
-  ErrorCode connect(GraphNodeHandle from, GraphNodeHandle to) {
+  Result connect(GraphNodeHandle from, GraphNodeHandle to) {
     const Edge edge{from, to};
     return backend().graph_add_dependencies(graph_, {&edge, 1});
   }
-  ErrorCode disconnect(GraphNodeHandle from, GraphNodeHandle to) {
+  Result disconnect(GraphNodeHandle from, GraphNodeHandle to) {
     const Edge edge{from, to};
     return backend().graph_remove_dependencies(graph_, {&edge, 1});
   }

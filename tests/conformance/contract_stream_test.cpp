@@ -234,10 +234,10 @@ struct CallsFromInside {
     MemoryInfo info;
     StreamHandle stream = nullptr;
     GraphHandle graph = nullptr;
-    calls.allocate = calls.backend->memory_allocate(&pointer, 64);
-    calls.info = calls.backend->memory_info(&info);
-    calls.create_stream = calls.backend->stream_create(&stream, StreamFlags::non_blocking, 0);
-    calls.create_graph = calls.backend->graph_create(&graph);
+    calls.allocate = calls.backend->memory_allocate(&pointer, 64).code();
+    calls.info = calls.backend->memory_info(&info).code();
+    calls.create_stream = calls.backend->stream_create(&stream, StreamFlags::non_blocking, 0).code();
+    calls.create_graph = calls.backend->graph_create(&graph).code();
   }
 };
 

@@ -40,7 +40,7 @@ class Held {
  private:
   void destroy() {
     void* pointer = nullptr;
-    const ErrorCode call = backend_.memory_allocate(&pointer, 64);
+    const ErrorCode call = backend_.memory_allocate(&pointer, 64).code();
     const std::scoped_lock lock(mutex_);
     call_ = call;
     thread_ = std::this_thread::get_id();

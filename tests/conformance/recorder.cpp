@@ -11,9 +11,9 @@ namespace reprise::backend::test {
 namespace {
 
 /// Making and destroying a state must not fail: the next row would not be in a state of its own.
-void require(ErrorCode result, const char* what) {
-  if (result != ErrorCode::success)
-    throw std::runtime_error(std::string("the recorder: ") + what + " gave " + result_name(result));
+void require(const Result& result, const char* what) {
+  if (result.failed())
+    throw std::runtime_error(std::string("the recorder: ") + what + " gave " + result_name(result.code()));
 }
 
 /// A state, made before the capture and released after it.
@@ -76,8 +76,8 @@ class Scene {
     for (void* memory : {static_cast<void*>(x.pinned), x.doomed_pinned})
       if (memory != nullptr) note(backend.pinned_free(memory), "pinned_free");
   }
-  void note(ErrorCode result, const char* what) {
-    if (result != ErrorCode::success && failed_.empty()) failed_ = std::string(what) + " gave " + result_name(result);
+  void note(const Result& result, const char* what) {
+    if (result.failed() && failed_.empty()) failed_ = std::string(what) + " gave " + result_name(result.code());
   }
   void make_memory() {
     x.pageable = pageable_;
@@ -148,9 +148,9 @@ int status_of(Backend& backend, StreamHandle stream) {
 
 int end_capture(Backend& backend, StreamHandle stream) {
   GraphHandle graph = nullptr;
-  const ErrorCode result = backend.stream_end_capture(stream, &graph);
+  const Result result = backend.stream_end_capture(stream, &graph);
   if (graph != nullptr) require(backend.graph_destroy(graph), "graph_destroy");
-  return static_cast<int>(result);
+  return static_cast<int>(result.code());
 }
 
 void begin_capture(const State& x, StreamHandle stream, CaptureMode mode) {
@@ -217,7 +217,7 @@ Role role_of(const Situation& situation) {
 /// The call alone, on the caller's thread.
 void make_call(Row& row, const RecordedCall& call, State& used) {
   (void)last_error(used.backend);
-  row.result = static_cast<int>(call.make(used));
+  row.result = static_cast<int>(call.make(used).code());
   row.last = last_error(used.backend);
 }
 

@@ -112,7 +112,7 @@ struct State : Handles {
 /// One call with its arguments. It releases what it makes, or puts it into the state.
 struct RecordedCall {
   std::string name;  ///< of the call, and what it works on; words with one space between them, no comma
-  std::function<ErrorCode(State&)> make;
+  std::function<Result(State&)> make;
   std::function<void(State&)> prepare = {};  ///< before the capture begins: makes what only this call needs
   std::function<void(State&)> release = {};  ///< after its end: releases that. Either may be empty
 };
@@ -133,10 +133,17 @@ const std::vector<RecordedCall>& node_calls();
 /// does not compile this. The name is CUDA's, then what it works on: `cuMemsetD16Async s`, `cudaEventQuery in`.
 const std::vector<RecordedCall>& further_calls();
 
+inline bool has_failed(const Result& result) {
+  return result.failed();
+}
+inline bool has_failed(int code) {
+  return code != 0;
+}
+
 /// Releases what a call made, in relaxed mode, so that nothing but the call itself is recorded.
 template <class R, class F>
 R then(R result, State& state, F&& release) {
-  if (result != R{}) return result;
+  if (has_failed(result)) return result;
   CaptureMode mode = CaptureMode::relaxed;
   (void)state.backend.thread_exchange_capture_mode(&mode);
   release();
@@ -148,7 +155,7 @@ R then(R result, State& state, F&& release) {
 int last_error(const Backend& backend);
 
 /// A stream of a green context; not_supported where nvcc does not compile this.
-ErrorCode create_green_stream(Backend& backend, StreamHandle* stream);
+Result create_green_stream(Backend& backend, StreamHandle* stream);
 
 /// Calls, and the situations that each of them is recorded in.
 struct Part {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "tests/conformance/kernels.h"
 #include "tests/conformance/recorder_calls.h"
@@ -153,9 +154,9 @@ void add_stream_calls(Calls& calls) {
   }
   on_streams(calls, "memory_allocate_async", [](State& x, StreamHandle stream) {
     void* made = nullptr;
-    const ErrorCode result = x.backend.memory_allocate_async(&made, 4096, stream);
+    Result result = x.backend.memory_allocate_async(&made, 4096, stream);
     // What became a node is memory only when the graph runs.
-    return then(result, x, [&] {
+    return then(std::move(result), x, [&] {
       if (stream != x.s) (void)x.backend.memory_free_async(made, stream);
     });
   });
@@ -166,7 +167,7 @@ void add_stream_calls(Calls& calls) {
   });
 }
 
-ErrorCode add_kernel_node(State& x, GraphNodeHandle* node) {
+Result add_kernel_node(State& x, GraphNodeHandle* node) {
   FunctionHandle function = nullptr;
   (void)x.backend.kernel_function(kernel_record<Store>(), &function);
   int* out = reinterpret_cast<int*>(x.device);
@@ -202,7 +203,7 @@ void add_graph_calls(Calls& calls) {
   calls.push_back({"graph_debug_dot_print", [](State& x) {
                      const auto path = std::filesystem::temp_directory_path() /
                                        ("reprise_recorder_" + std::to_string(getpid()) + ".dot");
-                     const ErrorCode result = x.backend.graph_debug_dot_print(x.graph, path.c_str(), DotFlags::none);
+                     Result result = x.backend.graph_debug_dot_print(x.graph, path.c_str(), DotFlags::none);
                      std::error_code ignored;
                      std::filesystem::remove(path, ignored);
                      return result;

@@ -9,7 +9,7 @@
 namespace reprise::backend::test {
 
 using Calls = std::vector<RecordedCall>;
-using OnStream = std::function<ErrorCode(State&, StreamHandle)>;
+using OnStream = std::function<Result(State&, StreamHandle)>;
 
 void on_streams(Calls& calls, const std::string& name, const OnStream& make);
 

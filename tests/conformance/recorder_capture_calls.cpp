@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <initializer_list>
+#include <utility>
 
 #include "tests/conformance/recorder_calls.h"
 
@@ -9,34 +10,36 @@ namespace reprise::backend::test {
 namespace {
 
 /// Returns the first failure of several calls, made one after the other: the braces keep their order.
-ErrorCode first_failure(std::initializer_list<ErrorCode> results) {
-  for (const ErrorCode result : results)
-    if (result != ErrorCode::success) return result;
+Result first_failure(std::initializer_list<Result> results) {
+  for (const Result& result : results)
+    if (result.failed()) return result.code();
   return ErrorCode::success;
 }
 
 /// Ends a capture and drops its graph.
-ErrorCode end(State& x, StreamHandle stream) {
+Result end(State& x, StreamHandle stream) {
   GraphHandle made = nullptr;
   return then(x.backend.stream_end_capture(stream, &made), x, [&] { (void)x.backend.graph_destroy(made); });
 }
 
 /// Makes `nb` wait for the event in the capture: it joins.
-ErrorCode fork(State& x) {
+Result fork(State& x) {
   return x.backend.stream_wait_event(x.nb, x.in, EventUseFlags::ordering);
 }
-ErrorCode work(State& x, StreamHandle stream) {
+Result work(State& x, StreamHandle stream) {
   return x.backend.set_async(memset_of(x, 8), stream);
 }
 /// Makes `s` wait for the work submitted to the stream.
-ErrorCode join(State& x, StreamHandle stream) {
-  const ErrorCode recorded = x.backend.event_record(x.never, stream, EventUseFlags::ordering);
-  return recorded != ErrorCode::success ? recorded : x.backend.stream_wait_event(x.s, x.never, EventUseFlags::ordering);
+Result join(State& x, StreamHandle stream) {
+  Result recorded = x.backend.event_record(x.never, stream, EventUseFlags::ordering);
+  if (recorded.failed()) return recorded;
+  return x.backend.stream_wait_event(x.s, x.never, EventUseFlags::ordering);
 }
 /// Makes `b` join the capture by way of `nb`.
-ErrorCode fork_again(State& x) {
-  const ErrorCode recorded = x.backend.event_record(x.never, x.nb, EventUseFlags::ordering);
-  return recorded != ErrorCode::success ? recorded : x.backend.stream_wait_event(x.b, x.never, EventUseFlags::ordering);
+Result fork_again(State& x) {
+  Result recorded = x.backend.event_record(x.never, x.nb, EventUseFlags::ordering);
+  if (recorded.failed()) return recorded;
+  return x.backend.stream_wait_event(x.b, x.never, EventUseFlags::ordering);
 }
 
 }  // namespace
@@ -88,15 +91,14 @@ void add_capture_calls(Calls& calls) {
   for (const CaptureMode mode : {CaptureMode::global, CaptureMode::relaxed})
     on_streams(calls, mode == CaptureMode::global ? "begin and end a capture on" : "begin and end a relaxed one on",
                [mode](State& x, StreamHandle stream) {
-                 const ErrorCode begun = x.backend.stream_begin_capture(stream, mode);
+                 Result begun = x.backend.stream_begin_capture(stream, mode);
                  if (begun != ErrorCode::success) return begun;
                  GraphHandle made = nullptr;
                  return then(x.backend.stream_end_capture(stream, &made), x,
                              [&] { (void)x.backend.graph_destroy(made); });
                });
   calls.push_back({"begin and end a capture to a graph on nb", [](State& x) {
-                     const ErrorCode begun =
-                         x.backend.stream_begin_capture_to_graph(x.nb, x.graph, {}, CaptureMode::relaxed);
+                     Result begun = x.backend.stream_begin_capture_to_graph(x.nb, x.graph, {}, CaptureMode::relaxed);
                      if (begun != ErrorCode::success) return begun;
                      GraphHandle made = nullptr;
                      return x.backend.stream_end_capture(x.nb, &made);
@@ -115,7 +117,7 @@ void add_capture_calls(Calls& calls) {
   });
   calls.push_back({"thread_exchange_capture_mode", [](State& x) {
                      CaptureMode mode = CaptureMode::relaxed;
-                     const ErrorCode result = x.backend.thread_exchange_capture_mode(&mode);
+                     Result result = x.backend.thread_exchange_capture_mode(&mode);
                      (void)x.backend.thread_exchange_capture_mode(&mode);
                      return result;
                    }});
@@ -151,20 +153,20 @@ void add_fork_calls(Calls& calls) {
                      return first_failure({fork(x), x.backend.stream_synchronize(x.nb)});
                    }});
   calls.push_back({"begin a capture on a fork", [](State& x) {
-                     const ErrorCode forked = fork(x);
-                     const ErrorCode begun = x.backend.stream_begin_capture(x.nb, CaptureMode::relaxed);
+                     Result forked = fork(x);
+                     Result begun = x.backend.stream_begin_capture(x.nb, CaptureMode::relaxed);
                      if (begun == ErrorCode::success) (void)end(x, x.nb);
-                     return first_failure({forked, begun});
+                     return first_failure({std::move(forked), std::move(begun)});
                    }});
   calls.push_back({"launch a graph on a fork", [](State& x) {
                      return first_failure({fork(x), x.backend.graph_launch(x.exec, x.nb)});
                    }});
   calls.push_back({"end a fork", [](State& x) { return first_failure({fork(x), end(x, x.nb)}); }});
   calls.push_back({"destroy a fork that is not joined and end s", [](State& x) {
-                     const ErrorCode forked = first_failure({fork(x), work(x, x.nb)});
-                     const ErrorCode destroyed = x.backend.stream_destroy(x.nb);
+                     Result forked = first_failure({fork(x), work(x, x.nb)});
+                     Result destroyed = x.backend.stream_destroy(x.nb);
                      if (destroyed == ErrorCode::success) x.nb = nullptr;
-                     return first_failure({forked, destroyed, end(x, x.s)});
+                     return first_failure({std::move(forked), std::move(destroyed), end(x, x.s)});
                    }});
 }
 

@@ -29,7 +29,7 @@ int last_error(const Backend& backend) {
   return backend.type() == DeviceType::cuda ? static_cast<int>(cudaGetLastError()) : 0;
 }
 
-ErrorCode create_green_stream(Backend& backend, StreamHandle* stream) {
+Result create_green_stream(Backend& backend, StreamHandle* stream) {
   if (backend.type() != DeviceType::cuda) return ErrorCode::not_supported;
   use_device(backend);
   static std::map<int, CUgreenCtx> contexts;
@@ -70,7 +70,7 @@ int last_error(const Backend&) {
   return 0;
 }
 
-ErrorCode create_green_stream(Backend&, StreamHandle*) {
+Result create_green_stream(Backend&, StreamHandle*) {
   return ErrorCode::not_supported;
 }
 

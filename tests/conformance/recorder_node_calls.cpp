@@ -109,30 +109,30 @@ void release(State& x) {
   x.further.reset();
 }
 
-using Make = std::function<ErrorCode(State&, NodeThings&)>;
+using Make = std::function<Result(State&, NodeThings&)>;
 
 RecordedCall node_call(std::string name, void (*prepare)(State&), const Make& make) {
   return {std::move(name), [make](State& x) { return make(x, things(x)); }, prepare, &release};
 }
 
-ErrorCode instantiate_again(State& x, GraphHandle graph) {
+Result instantiate_again(State& x, GraphHandle graph) {
   GraphExecHandle made = nullptr;
   return then(x.backend.graph_instantiate(&made, graph, InstantiateFlags::none, nullptr), x,
               [&] { (void)x.backend.graph_exec_destroy(made); });
 }
-ErrorCode update(State& x, const NodeThings& made) {
+Result update(State& x, const NodeThings& made) {
   UpdateInfo info;
   return x.backend.graph_exec_update(made.exec, made.twin, &info);
 }
-ErrorCode clone(State& x, const NodeThings& made) {
+Result clone(State& x, const NodeThings& made) {
   GraphHandle copy = nullptr;
   return then(x.backend.graph_clone(&copy, made.parent), x, [&] { (void)x.backend.graph_destroy(copy); });
 }
-ErrorCode params_of(State& x, GraphNodeHandle node) {
+Result params_of(State& x, GraphNodeHandle node) {
   NodeParams params = EmptyNodeParams{};
   return x.backend.graph_node_params(node, &params);
 }
-ErrorCode add_to(State& x, GraphHandle graph, NodeParams params) {
+Result add_to(State& x, GraphHandle graph, NodeParams params) {
   GraphNodeHandle node = nullptr;
   return x.backend.graph_add_node(&node, graph, {}, params);
 }
@@ -165,11 +165,11 @@ void add_child_calls(Calls& calls) {
   calls.push_back(
       {"graph_add_node child to the capture of s", [](State& x) {
          CaptureInfo info;
-         const ErrorCode known = x.backend.stream_capture_info(x.s, &info);
+         Result known = x.backend.stream_capture_info(x.s, &info);
          if (known != ErrorCode::success || info.graph == nullptr) return known;
          NodeParams params = ChildGraphNodeParams{x.graph};
          GraphNodeHandle node = nullptr;
-         const ErrorCode added = x.backend.graph_add_node(&node, info.graph, {info.dependencies, info.edges}, params);
+         Result added = x.backend.graph_add_node(&node, info.graph, {info.dependencies, info.edges}, params);
          if (added != ErrorCode::success) return added;
          return x.backend.stream_update_capture_dependencies(x.s, {&node, 1}, UpdateDependencies::set);
        }});
@@ -217,14 +217,15 @@ void add_conditional_calls(Calls& calls) {
   add_common_calls(calls, "conditional", &prepare_condition);
   calls.push_back({"graph_add_node conditional", [](State& x) {
                      ConditionalHandle handle = 0;
-                     const ErrorCode made = x.backend.graph_conditional_handle_create(&handle, x.graph, 0);
+                     Result made = x.backend.graph_conditional_handle_create(&handle, x.graph, 0);
                      if (made != ErrorCode::success) return made;
                      return add_to(x, x.graph, ConditionalNodeParams{handle, ConditionalType::while_, 1});
                    }});
   calls.push_back(node_call("graph_node_set_params conditional", &prepare_condition, [](State& x, NodeThings& made) {
     NodeParams params = EmptyNodeParams{};
-    const ErrorCode known = x.backend.graph_node_params(made.node, &params);
-    return known == ErrorCode::success ? x.backend.graph_node_set_params(made.node, params) : known;
+    Result known = x.backend.graph_node_params(made.node, &params);
+    if (known.failed()) return known;
+    return x.backend.graph_node_set_params(made.node, params);
   }));
   calls.push_back(node_call("graph_node_set_params in a body", &prepare_condition, [](State& x, NodeThings& made) {
     return x.backend.graph_node_set_params(made.inner, memset_of(x, 6));

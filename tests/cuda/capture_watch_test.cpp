@@ -132,8 +132,8 @@ TEST_F(CaptureWatchTest, KnowsNothingOfACaptureThatEnded) {
 TEST_F(CaptureWatchTest, NamesTheFirstCallWhereAConsequenceIsReported) {
   fail_a_call(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, true);
   driver_.result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  (void)backend_.launch_kernel({handle<CUfunction>(1), {}, nullptr}, stream_);
-  EXPECT_THAT(backend_.last_error_detail(), HasSubstr("the call that broke the capture: cuStreamQuery returned 900"));
+  EXPECT_THAT(backend_.launch_kernel({handle<CUfunction>(1), {}, nullptr}, stream_).detail(),
+              HasSubstr("the call that broke the capture: cuStreamQuery returned 900"));
 }
 
 }  // namespace

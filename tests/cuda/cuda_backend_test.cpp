@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "backend/check.h"
 #include "captures/registry.h"
 #include "reprise/capture_options.h"
 #include "reprise/memory.h"
@@ -24,7 +25,9 @@
 namespace reprise::backend::cuda::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -163,7 +166,7 @@ TEST_F(CudaBackendTest, FailsAsTheRetainingFailsAndTriesAgain) {
 
 TEST_F(CudaBackendTest, PassesCodesWithoutANameOn) {
   driver_.result = static_cast<CUresult>(12345);
-  EXPECT_EQ(static_cast<int>(backend_.device_synchronize()), 12345);
+  EXPECT_EQ(static_cast<int>(backend_.device_synchronize().code()), 12345);
 }
 
 TEST_F(CudaBackendTest, WritesResultsOnlyOnSuccess) {
@@ -175,18 +178,32 @@ TEST_F(CudaBackendTest, WritesResultsOnlyOnSuccess) {
 
 TEST_F(CudaBackendTest, TellsWhatTheDriversLogSays) {
   driver_.result = CUDA_ERROR_INVALID_VALUE;
-  (void)backend_.device_synchronize();
+  const Result failed = backend_.device_synchronize();
   driver_.log = "[10:00:00.000][" + std::to_string(pthread_self()) + "][CUDA][E] no device today\n";
-  EXPECT_EQ(backend_.last_error_detail(), "no device today");
-  EXPECT_EQ(backend_.last_error_detail(), "");
+  EXPECT_EQ(detail_of(backend_, failed), "no device today");
+  EXPECT_EQ(detail_of(backend_, failed), "");
+}
+
+TEST_F(CudaBackendTest, LooksIntoTheDriversLogForFailuresOfTheDriverAlone) {
+  driver_.log = "[10:00:00.000][" + std::to_string(pthread_self()) + "][CUDA][E] no device today\n";
+  driver_.result = CUDA_ERROR_NOT_READY;
+  EXPECT_EQ(detail_of(backend_, backend_.stream_query(handle<CUstream>(5))), "");
+  FunctionHandle function = nullptr;
+  EXPECT_EQ(detail_of(backend_, backend_.kernel_function(KernelRecord(), &function)),
+            "nvcc did not compile the kernel");
+  driver_.result = CUDA_ERROR_INVALID_VALUE;
+  GraphExecHandle exec = nullptr;
+  EXPECT_THAT(detail_of(backend_, backend_.graph_instantiate(&exec, nullptr, InstantiateFlags::none, nullptr)),
+              AllOf(HasSubstr("cycle"), EndsWith("; no device today")));
 }
 
 TEST_F(CudaBackendTest, AddsNothingToAFailureWhereTheDriverHasNoLog) {
   driver_.api().cuLogsCurrent = nullptr;
   driver_.api().cuLogsDumpToMemory = nullptr;
   driver_.result = CUDA_ERROR_INVALID_VALUE;
-  EXPECT_EQ(backend_.device_synchronize(), ErrorCode::invalid_value);
-  EXPECT_EQ(backend_.last_error_detail(), "");
+  const Result failed = backend_.device_synchronize();
+  EXPECT_EQ(failed, ErrorCode::invalid_value);
+  EXPECT_EQ(detail_of(backend_, failed), "");
 }
 
 TEST_F(CudaBackendTest, MakesExecutablesByDefaultAsPyTorchDoes) {
@@ -196,13 +213,12 @@ TEST_F(CudaBackendTest, MakesExecutablesByDefaultAsPyTorchDoes) {
                                                                        CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY));
 }
 
-TEST_F(CudaBackendTest, TellsWhyAGraphCannotBeInstantiatedUntilTheNextFailure) {
+TEST_F(CudaBackendTest, TellsWhyAGraphCannotBeInstantiated) {
   driver_.result = CUDA_ERROR_INVALID_VALUE;
   GraphExecHandle exec = nullptr;
-  EXPECT_EQ(backend_.graph_instantiate(&exec, nullptr, InstantiateFlags::none, nullptr), ErrorCode::invalid_value);
-  EXPECT_THAT(backend_.last_error_detail(), HasSubstr("cycle"));
-  (void)backend_.device_synchronize();
-  EXPECT_EQ(backend_.last_error_detail(), "");
+  const Result failed = backend_.graph_instantiate(&exec, nullptr, InstantiateFlags::none, nullptr);
+  EXPECT_EQ(failed, ErrorCode::invalid_value);
+  EXPECT_THAT(failed.detail(), HasSubstr("cycle"));
 }
 
 TEST_F(CudaBackendTest, AnOrdinaryLaunchHasNoAttributes) {
@@ -340,30 +356,9 @@ TEST_F(CudaBackendTest, LooksAgainForAFunctionThatWasNotFound) {
   KernelRecord kernel;
   kernel.cuda_function = [](const KernelRecord&, FunctionHandle*) { return 209; };
   FunctionHandle function = nullptr;
-  EXPECT_EQ(static_cast<int>(backend_.kernel_function(kernel, &function)), 209);
+  EXPECT_EQ(static_cast<int>(backend_.kernel_function(kernel, &function).code()), 209);
   kernel.cuda_function = &find_function;
   EXPECT_EQ(backend_.kernel_function(kernel, &function), ErrorCode::success);
-}
-
-// Makes a bad call when its thread ends, after all objects that are younger are destroyed.
-struct FailsAtEnd {
-  CudaBackend* backend;
-  std::string* detail;
-  ~FailsAtEnd() {
-    FunctionHandle function = nullptr;
-    (void)backend->kernel_function(KernelRecord(), &function);
-    *detail = backend->last_error_detail();
-  }
-};
-
-TEST_F(CudaBackendTest, KnowsWhyACallFailedInTheDestructorOfAThreadLocalObject) {
-  std::string detail;
-  std::thread([&] {
-    thread_local const FailsAtEnd at_end{&backend_, &detail};
-    FunctionHandle function = nullptr;
-    EXPECT_EQ(backend_.kernel_function(KernelRecord(), &function), ErrorCode::invalid_device_function);
-  }).join();
-  EXPECT_THAT(detail, HasSubstr("nvcc did not compile the kernel"));
 }
 
 }  // namespace

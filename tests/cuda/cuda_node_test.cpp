@@ -92,8 +92,9 @@ TEST_F(CudaNodeTest, AProgrammaticKernelIsRefusedSinceThatIsAPropertyOfEdges) {
   LaunchConfig config;
   config.programmatic = true;
   NodeParams params = KernelNodeParams{handle<CUfunction>(0xf), config, nullptr};
-  EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params), ErrorCode::not_supported);
-  EXPECT_THAT(backend_.last_error_detail(), ::testing::HasSubstr("edge"));
+  const Result refused = backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params);
+  EXPECT_EQ(refused, ErrorCode::not_supported);
+  EXPECT_THAT(refused.detail(), ::testing::HasSubstr("edge"));
 }
 
 TEST_F(CudaNodeTest, CopiesAreOneRowBetweenAnyMemory) {
@@ -148,8 +149,9 @@ TEST_F(CudaNodeTest, AnOlderDriverHasConditionalNodesOfOneBody) {
   for (const ConditionalNodeParams& params :
        {ConditionalNodeParams{5, ConditionalType::switch_, 1}, ConditionalNodeParams{5, ConditionalType::if_, 2}}) {
     params_ = params;
-    EXPECT_EQ(backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params_), ErrorCode::not_supported);
-    EXPECT_EQ(backend_.last_error_detail(), why);
+    const Result refused = backend_.graph_add_node(&node_, handle<CUgraph>(1), {}, params_);
+    EXPECT_EQ(refused, ErrorCode::not_supported);
+    EXPECT_EQ(refused.detail(), why);
   }
   EXPECT_EQ(node_, nullptr);
   add(ConditionalNodeParams{5, ConditionalType::if_, 1});
@@ -371,9 +373,9 @@ TEST_F(CudaCopyTest, OfRowsWithGapsIsReadOnly) {
   GraphNodeHandle node = nullptr;
   EXPECT_EQ(backend_.graph_add_node(&node, handle<CUgraph>(1), {}, params_), ErrorCode::not_supported);
   EXPECT_EQ(backend_.graph_node_set_params(handle<CUgraphNode>(1), params_), ErrorCode::not_supported);
-  EXPECT_EQ(backend_.graph_exec_node_set_params(handle<CUgraphExec>(1), handle<CUgraphNode>(1), params_),
-            ErrorCode::not_supported);
-  EXPECT_NE(backend_.last_error_detail().find("read only in this library"), std::string::npos);
+  const Result refused = backend_.graph_exec_node_set_params(handle<CUgraphExec>(1), handle<CUgraphNode>(1), params_);
+  EXPECT_EQ(refused, ErrorCode::not_supported);
+  EXPECT_NE(refused.detail().find("read only in this library"), std::string::npos);
 }
 
 TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {

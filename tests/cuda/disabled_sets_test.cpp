@@ -64,7 +64,7 @@ class DisabledSets : public ::testing::Test {
     driver_.api().cuGraphExecDestroy = [](CUgraphExec) { return CUDA_SUCCESS; };
   }
 
-  ErrorCode enable(bool enabled, CUgraphExec exec) { return backend_.graph_node_set_enabled(exec, node_, enabled); }
+  Result enable(bool enabled, CUgraphExec exec) { return backend_.graph_node_set_enabled(exec, node_, enabled); }
   bool enabled(CUgraphExec exec) {
     bool found = false;
     EXPECT_EQ(backend_.graph_node_enabled(exec, node_, &found), ErrorCode::success);

@@ -39,21 +39,21 @@ class AccountingBackend final : public FaultyBackend {
     return refused.size();
   }
 
-  ErrorCode graph_create(GraphHandle* graph) override { return made(graphs_, FaultyBackend::graph_create(graph)); }
-  ErrorCode graph_clone(GraphHandle* clone, GraphHandle graph) override {
+  Result graph_create(GraphHandle* graph) override { return made(graphs_, FaultyBackend::graph_create(graph)); }
+  Result graph_clone(GraphHandle* clone, GraphHandle graph) override {
     return made(graphs_, FaultyBackend::graph_clone(clone, graph));
   }
-  ErrorCode stream_begin_capture(StreamHandle stream, CaptureMode mode) override {
-    const ErrorCode result = FaultyBackend::stream_begin_capture(stream, mode);
+  Result stream_begin_capture(StreamHandle stream, CaptureMode mode) override {
+    Result result = FaultyBackend::stream_begin_capture(stream, mode);
     if (result == ErrorCode::success) {
       const std::lock_guard lock(mutex_);
       into_graphs_.erase(stream);
     }
     return result;
   }
-  ErrorCode stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph, const Dependencies& dependencies,
-                                          CaptureMode mode) override {
-    const ErrorCode result = FaultyBackend::stream_begin_capture_to_graph(stream, graph, dependencies, mode);
+  Result stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph, const Dependencies& dependencies,
+                                       CaptureMode mode) override {
+    Result result = FaultyBackend::stream_begin_capture_to_graph(stream, graph, dependencies, mode);
     if (result == ErrorCode::success) {
       const std::lock_guard lock(mutex_);
       into_graphs_.insert(stream);
@@ -61,37 +61,37 @@ class AccountingBackend final : public FaultyBackend {
     return result;
   }
   /// The graph is new, unless it was captured into one that was there.
-  ErrorCode stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
-    const ErrorCode result = FaultyBackend::stream_end_capture(stream, graph);
+  Result stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
+    Result result = FaultyBackend::stream_end_capture(stream, graph);
     const std::lock_guard lock(mutex_);
-    return into_graphs_.contains(stream) ? result : made(graphs_, result);
+    return into_graphs_.contains(stream) ? std::move(result) : made(graphs_, std::move(result));
   }
-  ErrorCode graph_destroy(GraphHandle graph) override {
-    return gone(graphs_, FaultyBackend::graph_destroy(graph), [this, graph] { graph_destroy(graph); });
+  Result graph_destroy(GraphHandle graph) override {
+    return gone(graphs_, FaultyBackend::graph_destroy(graph), [this, graph] { (void)graph_destroy(graph); });
   }
-  ErrorCode graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
-                              StreamHandle upload_stream) override {
+  Result graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
+                           StreamHandle upload_stream) override {
     return made(execs_, FaultyBackend::graph_instantiate(exec, graph, flags, upload_stream));
   }
-  ErrorCode graph_exec_destroy(GraphExecHandle exec) override {
-    return gone(execs_, FaultyBackend::graph_exec_destroy(exec), [this, exec] { graph_exec_destroy(exec); });
+  Result graph_exec_destroy(GraphExecHandle exec) override {
+    return gone(execs_, FaultyBackend::graph_exec_destroy(exec), [this, exec] { (void)graph_exec_destroy(exec); });
   }
-  ErrorCode event_destroy(EventHandle event) override {
-    return gone(others_, FaultyBackend::event_destroy(event), [this, event] { event_destroy(event); });
+  Result event_destroy(EventHandle event) override {
+    return gone(others_, FaultyBackend::event_destroy(event), [this, event] { (void)event_destroy(event); });
   }
-  ErrorCode stream_destroy(StreamHandle stream) override {
-    return gone(others_, FaultyBackend::stream_destroy(stream), [this, stream] { stream_destroy(stream); });
+  Result stream_destroy(StreamHandle stream) override {
+    return gone(others_, FaultyBackend::stream_destroy(stream), [this, stream] { (void)stream_destroy(stream); });
   }
-  ErrorCode user_object_release(UserObjectHandle handle, unsigned references) override {
+  Result user_object_release(UserObjectHandle handle, unsigned references) override {
     return gone(others_, FaultyBackend::user_object_release(handle, references),
-                [this, handle, references] { user_object_release(handle, references); });
+                [this, handle, references] { (void)user_object_release(handle, references); });
   }
-  ErrorCode user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
-                               unsigned references) override {
+  Result user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
+                            unsigned references) override {
     auto counted = std::make_unique<Counted>(Counted{object, destroy, user_objects_});
-    const ErrorCode result = FaultyBackend::user_object_create(handle, counted.get(), &Counted::destroy, references);
+    Result result = FaultyBackend::user_object_create(handle, counted.get(), &Counted::destroy, references);
     if (result == ErrorCode::success) static_cast<void>(counted.release());  // the runtime's
-    return made(user_objects_, result);
+    return made(user_objects_, std::move(result));
   }
 
  private:
@@ -106,12 +106,12 @@ class AccountingBackend final : public FaultyBackend {
     }
   };
 
-  static ErrorCode made(std::atomic<int>& count, ErrorCode result) {
-    if (result == ErrorCode::success) ++count;
+  static Result made(std::atomic<int>& count, Result result) {
+    if (!result.failed()) ++count;
     return result;
   }
-  ErrorCode gone(std::atomic<int>& count, ErrorCode result, std::function<void()> again) {
-    if (result == ErrorCode::success) {
+  Result gone(std::atomic<int>& count, Result result, std::function<void()> again) {
+    if (!result.failed()) {
       --count;
     } else {
       const std::lock_guard lock(mutex_);

@@ -83,10 +83,10 @@ class FaultyBackend : public Backend {
   int index() const noexcept override { return inner_.index(); }
   std::string device_name() const override { return inner_.device_name(); }
   Monitor& monitor() noexcept override { return inner_.monitor(); }
-  std::string last_error_detail() const override { return detail().empty() ? inner_.last_error_detail() : detail(); }
+  std::string logged_error() const override { return inner_.logged_error(); }
 
 #define REPRISE_CALL(name, cuda, parameters, arguments)            \
-  ErrorCode name parameters override {                             \
+  Result name parameters override {                                \
     return run(Call::name, [&] { return inner_.name arguments; }); \
   }
 #include "backend/calls.def"
@@ -103,26 +103,18 @@ class FaultyBackend : public Backend {
     std::array<std::atomic<int>, call_count> counts{};
   };
 
-  // What the thread's last failed call leaves, if it was a fault.
-  static std::string& detail() {
-    thread_local std::string text;
-    return text;
-  }
-
   template <class F>
-  ErrorCode run(Call call, F&& f) {
+  Result run(Call call, F&& f) {
     ++shared_->counts[static_cast<std::size_t>(call)];
     if (const auto hook = take_before()) hook();
     if (shared_->plan.any()) {
       if (const auto happened = shared_->plan.next(call, *this)) {
         const std::lock_guard lock(shared_->mutex);
         shared_->failed = call;
-        detail() = shared_->say_nothing ? "" : happened->detail;
-        return happened->code;
+        return {happened->code, shared_->say_nothing ? "" : happened->detail};
       }
     }
-    const ErrorCode result = f();
-    if (result != ErrorCode::success) detail().clear();
+    Result result = f();
     if (const auto hook = take_after(call)) hook();
     return result;
   }

@@ -8,7 +8,6 @@
 #include "backend/cuda/error_log.h"
 #include "support/environment.h"
 #include "support/immortal.h"
-#include "support/thread_object.h"
 #include "text/format.h"
 
 // The device itself.
@@ -38,29 +37,12 @@ CUresult CudaBackend::make_current(CUcontext current, bool* pushed) {
   return result;
 }
 
-std::string& CudaBackend::failure_detail() {
-  struct Detail {
-    std::string text;
-  };
-  return support::ThreadObject<Detail>::get().text;
-}
-
-void CudaBackend::note_failure(CallSite site, CUresult result) const {
+Result CudaBackend::note_failure(CallSite site, CUresult result) const {
   CaptureWatch& watch = CaptureWatch::instance();
   watch.failed(driver_, site, result);
   const bool is_consequence = result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED && site.has_stream;
-  failed_here() = true;
-  failure_detail() = is_consequence ? watch.first_error(driver_, site.stream) : std::string();
-}
-
-bool& CudaBackend::failed_here() {
-  thread_local bool failed = false;
-  return failed;
-}
-
-ErrorCode CudaBackend::fail(ErrorCode result, std::string detail) {
-  failure_detail() = std::move(detail);
-  return result;
+  if (result == CUDA_ERROR_NOT_READY) return to_result(result);
+  return Result::logged(to_result(result), is_consequence ? watch.first_error(driver_, site.stream) : std::string());
 }
 
 DeviceType CudaBackend::type() const noexcept {
@@ -77,19 +59,15 @@ std::string CudaBackend::device_name() const {
   return result == CUDA_SUCCESS ? name.data() : "CUDA device";
 }
 
-std::string CudaBackend::last_error_detail() const {
-  const std::string& detail = failure_detail();
-  // The log names threads by a number that later threads reuse.
-  const std::string logged = failed_here() ? latest_error(driver_) : std::string();
-  if (detail.empty() || logged.empty()) return detail.empty() ? logged : detail;
-  return detail + "; " + logged;
+std::string CudaBackend::logged_error() const {
+  return latest_error(driver_);
 }
 
-ErrorCode CudaBackend::device_synchronize() {
+Result CudaBackend::device_synchronize() {
   return enter(Call::device_synchronize, [&] { return driver_.cuCtxSynchronize(); });
 }
 
-ErrorCode CudaBackend::memory_info(MemoryInfo* info) {
+Result CudaBackend::memory_info(MemoryInfo* info) {
   return enter(Call::memory_info, [&] {
     MemoryInfo known;
     const CUresult result = driver_.cuMemGetInfo(&known.free, &known.total);
@@ -98,7 +76,7 @@ ErrorCode CudaBackend::memory_info(MemoryInfo* info) {
   });
 }
 
-ErrorCode CudaBackend::stream_priority_range(int* least, int* greatest) {
+Result CudaBackend::stream_priority_range(int* least, int* greatest) {
   return enter(Call::stream_priority_range, [&] { return driver_.cuCtxGetStreamPriorityRange(least, greatest); });
 }
 

@@ -44,16 +44,16 @@ class CudaBackend final : public Backend {
   DeviceType type() const noexcept override;
   int index() const noexcept override;
   std::string device_name() const override;
-  std::string last_error_detail() const override;
+  std::string logged_error() const override;
   Monitor& monitor() noexcept override { return monitor_; }
-#define REPRISE_CALL(name, cuda, parameters, arguments) ErrorCode name parameters override;
+#define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
 #include "backend/calls.def"
 
  private:
   /// Runs a call's body, which returns the driver's result, with the primary context current. The usual case, that it
   /// is current already, costs one query of the driver.
   template <class Body>
-  ErrorCode enter(CallSite site, Body&& body) {
+  Result enter(CallSite site, Body&& body) {
     CUcontext current = nullptr;
     const CUresult queried = driver_.cuCtxGetCurrent(&current);
     if (queried == CUDA_SUCCESS && current != nullptr && current == primary_.load(std::memory_order_acquire)) [[likely]]
@@ -68,7 +68,7 @@ class CudaBackend final : public Backend {
   /// The same for calls on a stream whose context the driver uses, whatever is current. The handles 0, 1 and 2 are
   /// streams of the current context.
   template <class Body>
-  ErrorCode enter_stream(CallSite site, Body&& body) {
+  Result enter_stream(CallSite site, Body&& body) {
     if (reinterpret_cast<std::uintptr_t>(site.stream) > 2) [[likely]]
       return finish(site, std::forward<Body>(body)());
     return enter(site, std::forward<Body>(body));
@@ -77,19 +77,14 @@ class CudaBackend final : public Backend {
   CUresult make_current(CUcontext current, bool* pushed);
   CUresult primary_context(CUcontext* context);
 
-  ErrorCode finish(CallSite site, CUresult result) const {
+  Result finish(CallSite site, CUresult result) const {
     if (result != CUDA_SUCCESS) [[unlikely]]
-      note_failure(site, result);
-    else if (site.has_stream && CudaWorkWatch::any()) [[unlikely]]
+      return note_failure(site, result);
+    if (site.has_stream && CudaWorkWatch::any()) [[unlikely]]
       CudaWorkWatch::note_own(site.call, site.stream);
-    return to_result(result);
+    return ErrorCode::success;
   }
-  void note_failure(CallSite site, CUresult result) const;
-  /// What this code, not the driver's log, knows about the calling thread's last failure.
-  static std::string& failure_detail();
-  /// True if a call has failed on the calling thread.
-  static bool& failed_here();
-  static ErrorCode fail(ErrorCode result, std::string detail);
+  Result note_failure(CallSite site, CUresult result) const;
 
   CUresult set_kernel_attributes(CUgraphNode node, const LaunchConfig& config) const;
   CUresult kernel_params(CUgraphNode node, KernelNodeParams* params) const;

@@ -22,7 +22,7 @@ bool still_captures(const DriverApi& driver, CUstream stream) {
 }
 }  // namespace
 
-ErrorCode CudaBackend::stream_begin_capture(StreamHandle stream, CaptureMode mode) {
+Result CudaBackend::stream_begin_capture(StreamHandle stream, CaptureMode mode) {
   return enter({Call::stream_begin_capture, stream}, [&] {
     const CUresult result = driver_.cuStreamBeginCapture(stream, static_cast<CUstreamCaptureMode>(mode));
     if (result == CUDA_SUCCESS) CaptureWatch::instance().began(driver_, stream);
@@ -30,8 +30,8 @@ ErrorCode CudaBackend::stream_begin_capture(StreamHandle stream, CaptureMode mod
   });
 }
 
-ErrorCode CudaBackend::stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph,
-                                                     const Dependencies& dependencies, CaptureMode mode) {
+Result CudaBackend::stream_begin_capture_to_graph(StreamHandle stream, GraphHandle graph,
+                                                  const Dependencies& dependencies, CaptureMode mode) {
   return enter({Call::stream_begin_capture_to_graph, stream}, [&] {
     const CUresult result =
         driver_.cuStreamBeginCaptureToGraph(stream, graph, dependencies.nodes.data(), to_driver(dependencies.edges),
@@ -41,7 +41,7 @@ ErrorCode CudaBackend::stream_begin_capture_to_graph(StreamHandle stream, GraphH
   });
 }
 
-ErrorCode CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* graph) {
+Result CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* graph) {
   *graph = nullptr;
   return enter({Call::stream_end_capture, stream}, [&] {
     CUgraph captured = nullptr;
@@ -52,7 +52,7 @@ ErrorCode CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* grap
   });
 }
 
-[[gnu::hot]] ErrorCode CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* status) {
+[[gnu::hot]] Result CudaBackend::stream_is_capturing(StreamHandle stream, CaptureStatus* status) {
   return enter_stream({Call::stream_is_capturing, stream}, [&] {
     CUstreamCaptureStatus found = CU_STREAM_CAPTURE_STATUS_NONE;
     const CUresult result = driver_.cuStreamIsCapturing(stream, &found);
@@ -61,7 +61,7 @@ ErrorCode CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* grap
   });
 }
 
-ErrorCode CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) {
+Result CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* info) {
   return enter_stream({Call::stream_capture_info, stream}, [&] {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     cuuint64_t id = 0;
@@ -84,8 +84,8 @@ ErrorCode CudaBackend::stream_capture_info(StreamHandle stream, CaptureInfo* inf
   });
 }
 
-ErrorCode CudaBackend::stream_update_capture_dependencies(StreamHandle stream, const Dependencies& dependencies,
-                                                          UpdateDependencies how) {
+Result CudaBackend::stream_update_capture_dependencies(StreamHandle stream, const Dependencies& dependencies,
+                                                       UpdateDependencies how) {
   return enter({Call::stream_update_capture_dependencies, stream}, [&] {
     // The driver takes a pointer to nodes that it does not change.
     return driver_.cuStreamUpdateCaptureDependencies(stream, const_cast<CUgraphNode*>(dependencies.nodes.data()),
@@ -94,7 +94,7 @@ ErrorCode CudaBackend::stream_update_capture_dependencies(StreamHandle stream, c
   });
 }
 
-ErrorCode CudaBackend::thread_exchange_capture_mode(CaptureMode* mode) {
+Result CudaBackend::thread_exchange_capture_mode(CaptureMode* mode) {
   // The mode belongs to the thread, not to a context: no context has to be current.
   auto exchanged = static_cast<CUstreamCaptureMode>(*mode);
   const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&exchanged);

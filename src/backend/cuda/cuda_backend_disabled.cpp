@@ -30,10 +30,10 @@ CUresult CudaBackend::unread_memory(const void* destination, void** memory) {
   result = driver_.cuThreadExchangeStreamCaptureMode(&mode);
   if (result != CUDA_SUCCESS) return result;
   Backend& owner = device == index_ ? *this : *backends[static_cast<std::size_t>(device)];
-  const ErrorCode made = owner.memory_allocate(memory, sizeof(std::uint32_t));
+  const Result made = owner.memory_allocate(memory, sizeof(std::uint32_t));
   (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
   unread_memory_[device] = *memory;
-  return made == ErrorCode::success ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return made.failed() ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 CUresult CudaBackend::set_unread_memory(CUgraphExec exec, CUgraphNode node, const MemsetNodeParams& params) {

@@ -42,36 +42,37 @@ const char* text(CUgraphInstantiateResult result) {
 
 }  // namespace
 
-ErrorCode CudaBackend::graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
-                                         StreamHandle upload_stream) {
+Result CudaBackend::graph_instantiate(GraphExecHandle* exec, GraphHandle graph, InstantiateFlags flags,
+                                      StreamHandle upload_stream) {
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   params.flags = static_cast<cuuint64_t>(flags);
   params.hUploadStream = upload_stream;
-  const ErrorCode result = enter(Call::graph_instantiate, [&] {
+  Result result = enter(Call::graph_instantiate, [&] {
     CUgraphExec made = nullptr;
     const CUresult instantiated = driver_.cuGraphInstantiateWithParams(&made, graph, &params);
     if (instantiated == CUDA_SUCCESS) *exec = made;
     return instantiated;
   });
-  return result == ErrorCode::success ? result : fail(result, text(params.result_out));
+  if (!result.failed()) return result;
+  return Result::logged(result.code(), text(params.result_out));
 }
 
-ErrorCode CudaBackend::graph_exec_destroy(GraphExecHandle exec) {
+Result CudaBackend::graph_exec_destroy(GraphExecHandle exec) {
   return enter(Call::graph_exec_destroy, [&] {
     forget_disabled_sets(exec);
     return driver_.cuGraphExecDestroy(exec);
   });
 }
 
-ErrorCode CudaBackend::graph_upload(GraphExecHandle exec, StreamHandle stream) {
+Result CudaBackend::graph_upload(GraphExecHandle exec, StreamHandle stream) {
   return enter({Call::graph_upload, stream}, [&] { return driver_.cuGraphUpload(exec, stream); });
 }
 
-[[gnu::hot]] ErrorCode CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
+[[gnu::hot]] Result CudaBackend::graph_launch(GraphExecHandle exec, StreamHandle stream) {
   return enter_stream({Call::graph_launch, stream}, [&] { return driver_.cuGraphLaunch(exec, stream); });
 }
 
-ErrorCode CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, UpdateInfo* info) {
+Result CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, UpdateInfo* info) {
   return enter(Call::graph_exec_update, [&] {
     CUgraphExecUpdateResultInfo found{};
     const CUresult result = driver_.cuGraphExecUpdate(exec, graph, &found);
@@ -81,7 +82,7 @@ ErrorCode CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph
   });
 }
 
-ErrorCode CudaBackend::graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle node, bool enabled) {
+Result CudaBackend::graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle node, bool enabled) {
   return enter(Call::graph_node_set_enabled, [&] {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     const CUresult result = driver_.cuGraphNodeGetType(node, &type);
@@ -91,7 +92,7 @@ ErrorCode CudaBackend::graph_node_set_enabled(GraphExecHandle exec, GraphNodeHan
   });
 }
 
-ErrorCode CudaBackend::graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) {
+Result CudaBackend::graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) {
   return enter(Call::graph_node_enabled, [&] {
     if (is_disabled_set(exec, node)) {
       *enabled = false;

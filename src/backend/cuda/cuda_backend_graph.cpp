@@ -50,7 +50,7 @@ CUresult for_each_kind(std::span<const Edge> sorted, F&& f) {
 
 }  // namespace
 
-ErrorCode CudaBackend::graph_create(GraphHandle* graph) {
+Result CudaBackend::graph_create(GraphHandle* graph) {
   return enter(Call::graph_create, [&] {
     CUgraph made = nullptr;
     const CUresult result = driver_.cuGraphCreate(&made, 0);
@@ -59,7 +59,7 @@ ErrorCode CudaBackend::graph_create(GraphHandle* graph) {
   });
 }
 
-ErrorCode CudaBackend::graph_destroy(GraphHandle graph) {
+Result CudaBackend::graph_destroy(GraphHandle graph) {
   return enter(Call::graph_destroy, [&] {
     const CUresult result = driver_.cuGraphDestroy(graph);
     if (result == CUDA_SUCCESS) ConditionalNodes::instance().destroyed(graph);
@@ -67,7 +67,7 @@ ErrorCode CudaBackend::graph_destroy(GraphHandle graph) {
   });
 }
 
-ErrorCode CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
+Result CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
   return enter(Call::graph_clone, [&] {
     CUgraph made = nullptr;
     const CUresult result = driver_.cuGraphClone(&made, graph);
@@ -76,7 +76,7 @@ ErrorCode CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
   });
 }
 
-ErrorCode CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle clone) {
+Result CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle clone) {
   return enter(Call::graph_node_find_in_clone, [&] {
     CUgraphNode node = nullptr;
     const CUresult result = driver_.cuGraphNodeFindInClone(&node, original, clone);
@@ -85,7 +85,7 @@ ErrorCode CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNod
   });
 }
 
-ErrorCode CudaBackend::graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) {
+Result CudaBackend::graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) {
   return enter(Call::graph_nodes, [&] {
     // One call for a small graph: the driver returns as many as there is room for.
     std::array<CUgraphNode, 32> few{};
@@ -105,7 +105,7 @@ ErrorCode CudaBackend::graph_nodes(GraphHandle graph, std::vector<GraphNodeHandl
   });
 }
 
-ErrorCode CudaBackend::graph_edges(GraphHandle graph, std::vector<Edge>* edges) {
+Result CudaBackend::graph_edges(GraphHandle graph, std::vector<Edge>* edges) {
   return enter(Call::graph_edges, [&] {
     std::size_t count = 0;
     CUresult result = driver_.cuGraphGetEdges(graph, nullptr, nullptr, nullptr, &count);
@@ -121,7 +121,7 @@ ErrorCode CudaBackend::graph_edges(GraphHandle graph, std::vector<Edge>* edges) 
   });
 }
 
-ErrorCode CudaBackend::graph_add_dependencies(GraphHandle graph, std::span<const Edge> edges) {
+Result CudaBackend::graph_add_dependencies(GraphHandle graph, std::span<const Edge> edges) {
   return enter(Call::graph_add_dependencies, [&] {
     const std::vector<Edge> sorted = by_kind(edges);
     std::size_t added = 0;
@@ -141,7 +141,7 @@ ErrorCode CudaBackend::graph_add_dependencies(GraphHandle graph, std::span<const
   });
 }
 
-ErrorCode CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<const Edge> edges) {
+Result CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<const Edge> edges) {
   return enter(Call::graph_remove_dependencies, [&] {
     const EdgeArrays arrays(edges);
     return driver_.cuGraphRemoveDependencies(graph, arrays.from.data(), arrays.to.data(), arrays.driver_data(),
@@ -149,8 +149,8 @@ ErrorCode CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<co
   });
 }
 
-ErrorCode CudaBackend::graph_conditional_handle_create(ConditionalHandle* handle, GraphHandle graph,
-                                                       unsigned default_value) {
+Result CudaBackend::graph_conditional_handle_create(ConditionalHandle* handle, GraphHandle graph,
+                                                    unsigned default_value) {
   return enter(Call::graph_conditional_handle_create, [&] {
     CUgraphConditionalHandle made = 0;
     const CUresult result = driver_.cuGraphConditionalHandleCreate(
@@ -160,13 +160,13 @@ ErrorCode CudaBackend::graph_conditional_handle_create(ConditionalHandle* handle
   });
 }
 
-ErrorCode CudaBackend::graph_debug_dot_print(GraphHandle graph, const char* path, DotFlags flags) {
+Result CudaBackend::graph_debug_dot_print(GraphHandle graph, const char* path, DotFlags flags) {
   return enter(Call::graph_debug_dot_print,
                [&] { return driver_.cuGraphDebugDotPrint(graph, path, static_cast<unsigned>(flags)); });
 }
 
-ErrorCode CudaBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
-                                          unsigned references) {
+Result CudaBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
+                                       unsigned references) {
   return enter(Call::user_object_create, [&] {
     CUuserObject made = nullptr;
     const CUresult result =
@@ -176,22 +176,22 @@ ErrorCode CudaBackend::user_object_create(UserObjectHandle* handle, void* object
   });
 }
 
-ErrorCode CudaBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
+Result CudaBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
   return enter(Call::user_object_retain, [&] { return driver_.cuUserObjectRetain(handle, references); });
 }
 
-ErrorCode CudaBackend::user_object_release(UserObjectHandle handle, unsigned references) {
+Result CudaBackend::user_object_release(UserObjectHandle handle, unsigned references) {
   return enter(Call::user_object_release, [&] { return driver_.cuUserObjectRelease(handle, references); });
 }
 
-ErrorCode CudaBackend::graph_retain_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references,
-                                                RetainFlags flags) {
+Result CudaBackend::graph_retain_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references,
+                                             RetainFlags flags) {
   return enter(Call::graph_retain_user_object, [&] {
     return driver_.cuGraphRetainUserObject(graph, handle, references, static_cast<unsigned>(flags));
   });
 }
 
-ErrorCode CudaBackend::graph_release_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references) {
+Result CudaBackend::graph_release_user_object(GraphHandle graph, UserObjectHandle handle, unsigned references) {
   return enter(Call::graph_release_user_object,
                [&] { return driver_.cuGraphReleaseUserObject(graph, handle, references); });
 }

@@ -7,7 +7,7 @@
 
 namespace reprise::backend::cuda {
 
-ErrorCode CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
+Result CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
   return enter(Call::memory_allocate, [&] {
     CUdeviceptr address = 0;
     const CUresult result = driver_.cuMemAlloc(&address, bytes);
@@ -16,11 +16,11 @@ ErrorCode CudaBackend::memory_allocate(void** pointer, std::size_t bytes) {
   });
 }
 
-ErrorCode CudaBackend::memory_free(void* pointer) {
+Result CudaBackend::memory_free(void* pointer) {
   return enter(Call::memory_free, [&] { return driver_.cuMemFree(to_address(pointer)); });
 }
 
-ErrorCode CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle stream) {
+Result CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle stream) {
   return enter({Call::memory_allocate_async, stream}, [&] {
     CUdeviceptr address = 0;
     const CUresult result = driver_.cuMemAllocAsync(&address, bytes, stream);
@@ -29,11 +29,11 @@ ErrorCode CudaBackend::memory_allocate_async(void** pointer, std::size_t bytes, 
   });
 }
 
-ErrorCode CudaBackend::memory_free_async(void* pointer, StreamHandle stream) {
+Result CudaBackend::memory_free_async(void* pointer, StreamHandle stream) {
   return enter({Call::memory_free_async, stream}, [&] { return driver_.cuMemFreeAsync(to_address(pointer), stream); });
 }
 
-ErrorCode CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
+Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
   return enter(Call::memory_pool_trim, [&] {
     CUmemoryPool pool = nullptr;
     const CUresult result = driver_.cuDeviceGetDefaultMemPool(&pool, device_);
@@ -41,7 +41,7 @@ ErrorCode CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
   });
 }
 
-ErrorCode CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
+Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
   return enter(Call::pinned_allocate, [&] {
     void* memory = nullptr;
     // With unified addressing every device can use it, with any flags.
@@ -51,11 +51,11 @@ ErrorCode CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
   });
 }
 
-ErrorCode CudaBackend::pinned_free(void* pointer) {
+Result CudaBackend::pinned_free(void* pointer) {
   return enter(Call::pinned_free, [&] { return driver_.cuMemFreeHost(pointer); });
 }
 
-ErrorCode CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
+Result CudaBackend::pointer_info(const void* pointer, PointerInfo* info) {
   return enter(Call::pointer_info, [&] {
     // For unknown memory the driver succeeds and returns zeros.
     unsigned type = 0;

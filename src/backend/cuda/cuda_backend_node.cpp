@@ -58,11 +58,11 @@ CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig
   return driver_.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
 }
 
-ErrorCode CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph, const Dependencies& dependencies,
-                                      NodeParams& params) {
-  if (const char* const why = refusal_of(params)) return fail(ErrorCode::not_supported, why);
+Result CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph, const Dependencies& dependencies,
+                                   NodeParams& params) {
+  if (const char* const why = refusal_of(params)) return {ErrorCode::not_supported, why};
   if (std::string why = lack_of(driver_.version, params); !why.empty())
-    return fail(ErrorCode::not_supported, std::move(why));
+    return {ErrorCode::not_supported, std::move(why)};
   return enter(Call::graph_add_node, [&] {
     CUgraphNodeParams to_make = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     CUgraphNode made = nullptr;
@@ -85,7 +85,7 @@ ErrorCode CudaBackend::graph_add_node(GraphNodeHandle* node, GraphHandle graph, 
   });
 }
 
-ErrorCode CudaBackend::graph_destroy_node(GraphNodeHandle node) {
+Result CudaBackend::graph_destroy_node(GraphNodeHandle node) {
   return enter(Call::graph_destroy_node, [&] {
     const CUresult result = driver_.cuGraphDestroyNode(node);
     if (result == CUDA_SUCCESS) ConditionalNodes::instance().destroyed(node);
@@ -93,7 +93,7 @@ ErrorCode CudaBackend::graph_destroy_node(GraphNodeHandle node) {
   });
 }
 
-ErrorCode CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
+Result CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
   return enter(Call::graph_node_type, [&] {
     CUgraphNodeType found = CU_GRAPH_NODE_TYPE_EMPTY;
     const CUresult result = driver_.cuGraphNodeGetType(node, &found);
@@ -126,7 +126,7 @@ CUresult CudaBackend::kernel_params(CUgraphNode node, KernelNodeParams* params) 
   return result;
 }
 
-ErrorCode CudaBackend::graph_node_params(GraphNodeHandle node, NodeParams* params) {
+Result CudaBackend::graph_node_params(GraphNodeHandle node, NodeParams* params) {
   return enter(Call::graph_node_params, [&] {
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
     const CUresult result = driver_.cuGraphNodeGetType(node, &type);
@@ -198,8 +198,8 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
   }
 }
 
-ErrorCode CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams& params) {
-  if (const char* const why = refusal_of(params)) return fail(ErrorCode::not_supported, why);
+Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams& params) {
+  if (const char* const why = refusal_of(params)) return {ErrorCode::not_supported, why};
   return enter(Call::graph_node_set_params, [&] {
     CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
     const CUresult result = driver_.cuGraphNodeSetParams(node, &wanted);
@@ -209,9 +209,8 @@ ErrorCode CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodePar
   });
 }
 
-ErrorCode CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node,
-                                                  const NodeParams& params) {
-  if (const char* const why = refusal_of(params)) return fail(ErrorCode::not_supported, why);
+Result CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node, const NodeParams& params) {
+  if (const char* const why = refusal_of(params)) return {ErrorCode::not_supported, why};
   // The driver keeps cluster and cooperation of the instantiated node, whatever the params.
   return enter(Call::graph_exec_node_set_params, [&] { return set_params_of_disabled(exec, node, params); });
 }

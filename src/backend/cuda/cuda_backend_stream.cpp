@@ -14,7 +14,7 @@ static_assert(static_cast<unsigned>(EventUseFlags::external) == CU_EVENT_RECORD_
 static_assert(static_cast<unsigned>(EventUseFlags::ordering) == CU_EVENT_WAIT_DEFAULT);
 static_assert(static_cast<unsigned>(EventUseFlags::external) == CU_EVENT_WAIT_EXTERNAL);
 
-ErrorCode CudaBackend::stream_create(StreamHandle* stream, StreamFlags flags, int priority) {
+Result CudaBackend::stream_create(StreamHandle* stream, StreamFlags flags, int priority) {
   return enter(Call::stream_create, [&] {
     CUstream made = nullptr;
     const CUresult result = driver_.cuStreamCreateWithPriority(&made, static_cast<unsigned>(flags), priority);
@@ -23,7 +23,7 @@ ErrorCode CudaBackend::stream_create(StreamHandle* stream, StreamFlags flags, in
   });
 }
 
-ErrorCode CudaBackend::stream_destroy(StreamHandle stream) {
+Result CudaBackend::stream_destroy(StreamHandle stream) {
   return enter({Call::stream_destroy, stream}, [&] {
     const CUresult result = driver_.cuStreamDestroy(stream);
     if (result == CUDA_SUCCESS) CaptureWatch::instance().ended(stream);
@@ -31,7 +31,7 @@ ErrorCode CudaBackend::stream_destroy(StreamHandle stream) {
   });
 }
 
-ErrorCode CudaBackend::stream_flags(StreamHandle stream, StreamFlags* flags) {
+Result CudaBackend::stream_flags(StreamHandle stream, StreamFlags* flags) {
   return enter({Call::stream_flags, stream}, [&] {
     unsigned bits = 0;
     const CUresult result = driver_.cuStreamGetFlags(stream, &bits);
@@ -40,11 +40,11 @@ ErrorCode CudaBackend::stream_flags(StreamHandle stream, StreamFlags* flags) {
   });
 }
 
-ErrorCode CudaBackend::stream_priority(StreamHandle stream, int* priority) {
+Result CudaBackend::stream_priority(StreamHandle stream, int* priority) {
   return enter({Call::stream_priority, stream}, [&] { return driver_.cuStreamGetPriority(stream, priority); });
 }
 
-ErrorCode CudaBackend::stream_id(StreamHandle stream, std::uint64_t* id) {
+Result CudaBackend::stream_id(StreamHandle stream, std::uint64_t* id) {
   return enter({Call::stream_id, stream}, [&] {
     unsigned long long number = 0;
     const CUresult result = driver_.cuStreamGetId(stream, &number);
@@ -53,20 +53,20 @@ ErrorCode CudaBackend::stream_id(StreamHandle stream, std::uint64_t* id) {
   });
 }
 
-ErrorCode CudaBackend::stream_synchronize(StreamHandle stream) {
+Result CudaBackend::stream_synchronize(StreamHandle stream) {
   return enter({Call::stream_synchronize, stream}, [&] { return driver_.cuStreamSynchronize(stream); });
 }
 
-ErrorCode CudaBackend::stream_query(StreamHandle stream) {
+Result CudaBackend::stream_query(StreamHandle stream) {
   return enter({Call::stream_query, stream}, [&] { return driver_.cuStreamQuery(stream); });
 }
 
-ErrorCode CudaBackend::stream_wait_event(StreamHandle stream, EventHandle event, EventUseFlags use) {
+Result CudaBackend::stream_wait_event(StreamHandle stream, EventHandle event, EventUseFlags use) {
   return enter({Call::stream_wait_event, stream},
                [&] { return driver_.cuStreamWaitEvent(stream, event, static_cast<unsigned>(use)); });
 }
 
-ErrorCode CudaBackend::event_create(EventHandle* event, EventFlags flags) {
+Result CudaBackend::event_create(EventHandle* event, EventFlags flags) {
   return enter(Call::event_create, [&] {
     CUevent made = nullptr;
     const CUresult result = driver_.cuEventCreate(&made, static_cast<unsigned>(flags));
@@ -75,11 +75,11 @@ ErrorCode CudaBackend::event_create(EventHandle* event, EventFlags flags) {
   });
 }
 
-ErrorCode CudaBackend::event_destroy(EventHandle event) {
+Result CudaBackend::event_destroy(EventHandle event) {
   return enter(Call::event_destroy, [&] { return driver_.cuEventDestroy(event); });
 }
 
-ErrorCode CudaBackend::event_record(EventHandle event, StreamHandle stream, EventUseFlags use) {
+Result CudaBackend::event_record(EventHandle event, StreamHandle stream, EventUseFlags use) {
   return enter({Call::event_record, stream}, [&] {
     const CUresult result = driver_.cuEventRecordWithFlags(event, stream, static_cast<unsigned>(use));
     // Only a record for outside of the graph is a node.
@@ -89,15 +89,15 @@ ErrorCode CudaBackend::event_record(EventHandle event, StreamHandle stream, Even
   });
 }
 
-ErrorCode CudaBackend::event_query(EventHandle event) {
+Result CudaBackend::event_query(EventHandle event) {
   return enter(Call::event_query, [&] { return driver_.cuEventQuery(event); });
 }
 
-ErrorCode CudaBackend::event_synchronize(EventHandle event) {
+Result CudaBackend::event_synchronize(EventHandle event) {
   return enter(Call::event_synchronize, [&] { return driver_.cuEventSynchronize(event); });
 }
 
-ErrorCode CudaBackend::event_elapsed_ms(float* milliseconds, EventHandle start, EventHandle end) {
+Result CudaBackend::event_elapsed_ms(float* milliseconds, EventHandle start, EventHandle end) {
   return enter(Call::event_elapsed_ms, [&] {
     float elapsed = 0;
     const CUresult result = driver_.cuEventElapsedTime(&elapsed, start, end);

@@ -80,16 +80,16 @@ class Launch {
 
 }  // namespace
 
-ErrorCode CudaBackend::copy(void* destination, const void* source, std::size_t bytes) {
+Result CudaBackend::copy(void* destination, const void* source, std::size_t bytes) {
   return enter(Call::copy, [&] { return driver_.cuMemcpy(to_address(destination), to_address(source), bytes); });
 }
 
-ErrorCode CudaBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle stream) {
+Result CudaBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle stream) {
   return enter({Call::copy_async, stream},
                [&] { return driver_.cuMemcpyAsync(to_address(destination), to_address(source), bytes, stream); });
 }
 
-ErrorCode CudaBackend::set(const MemsetNodeParams& params) {
+Result CudaBackend::set(const MemsetNodeParams& params) {
   return enter(Call::set, [&] {
     const CUdeviceptr address = to_address(params.destination);
     switch (params.element_bytes) {
@@ -105,7 +105,7 @@ ErrorCode CudaBackend::set(const MemsetNodeParams& params) {
   });
 }
 
-ErrorCode CudaBackend::set_async(const MemsetNodeParams& params, StreamHandle stream) {
+Result CudaBackend::set_async(const MemsetNodeParams& params, StreamHandle stream) {
   return enter({Call::set_async, stream}, [&] {
     const CUdeviceptr address = to_address(params.destination);
     switch (params.element_bytes) {
@@ -121,15 +121,14 @@ ErrorCode CudaBackend::set_async(const MemsetNodeParams& params, StreamHandle st
   });
 }
 
-ErrorCode CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
+Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
   if (FunctionHandle known = kernel.cuda_functions.find(index_); known != nullptr) [[likely]] {
     *function = known;
     return ErrorCode::success;
   }
-  if (kernel.cuda_function == nullptr)
-    return fail(ErrorCode::invalid_device_function, "nvcc did not compile the kernel");
+  if (kernel.cuda_function == nullptr) return {ErrorCode::invalid_device_function, "nvcc did not compile the kernel"};
   FunctionHandle found = nullptr;
-  const ErrorCode entered = enter(Call::kernel_function, [&] {
+  Result entered = enter(Call::kernel_function, [&] {
     // The first use of a kernel may load it, which must not break a capture.
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
@@ -137,7 +136,7 @@ ErrorCode CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandl
     (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
     return result;
   });
-  if (entered != ErrorCode::success) return entered;
+  if (entered.failed()) return entered;
   // First what may throw bad_alloc: a function that the record has is never added again. Not within enter(), which
   // would leave its context current.
   functions_of_records().add(found, kernel);
@@ -146,11 +145,11 @@ ErrorCode CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandl
   return ErrorCode::success;
 }
 
-ErrorCode CudaBackend::function_name(FunctionHandle function, const char** name) {
+Result CudaBackend::function_name(FunctionHandle function, const char** name) {
   return enter(Call::function_name, [&] { return driver_.cuFuncGetName(name, function); });
 }
 
-ErrorCode CudaBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
+Result CudaBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
   return enter(Call::function_param_info, [&] {
     KernelParam found;
     const CUresult result = driver_.cuFuncGetParamInfo(function, index, &found.offset, &found.size);
@@ -161,21 +160,21 @@ ErrorCode CudaBackend::function_param_info(FunctionHandle function, std::size_t 
   });
 }
 
-ErrorCode CudaBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
+Result CudaBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
   return enter(Call::function_set_max_shared, [&] {
     return driver_.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                       static_cast<int>(bytes));
   });
 }
 
-ErrorCode CudaBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle stream) {
+Result CudaBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle stream) {
   return enter({Call::launch_kernel, stream}, [&] {
     const Launch made(launch.config, stream);
     return driver_.cuLaunchKernelEx(&made.config(), launch.function, launch.params, launch.extra);
   });
 }
 
-ErrorCode CudaBackend::launch_host_function(const HostNodeParams& params, StreamHandle stream) {
+Result CudaBackend::launch_host_function(const HostNodeParams& params, StreamHandle stream) {
   return enter({Call::launch_host_function, stream},
                [&] { return driver_.cuLaunchHostFunc(stream, params.function, params.data); });
 }

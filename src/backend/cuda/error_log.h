@@ -23,7 +23,8 @@ std::string log_since(const DriverApi& driver, std::optional<LogIterator> positi
 std::string log_name(pthread_t thread);
 
 /// The driver's log message about the calling thread's last failure, for example "cuMemAlloc_v2: ..."; empty if there
-/// is none since the last call on this thread.
+/// is none since the last call on this thread. Only after a failure on the thread: the log names threads by a number
+/// that later threads reuse.
 std::string latest_error(const DriverApi& driver);
 
 }  // namespace reprise::backend::cuda

@@ -8,25 +8,13 @@
 #include "backend/check.h"
 #include "backend/host/capture/work_watch.h"
 #include "support/immortal.h"
-#include "support/thread_object.h"
 #include "text/format.h"
 
 // The device itself.
 
 namespace reprise::backend::host {
-namespace {
 
-struct ErrorDetail {
-  std::string text;
-};
-
-}  // namespace
-
-std::string& thread_error_detail() noexcept {
-  return support::ThreadObject<ErrorDetail>::get().text;
-}
-
-HostResult HostBackend::refuse_caller() const {
+Result HostBackend::refuse_caller() const {
   if (support::forked()) [[unlikely]]
     return fail(ErrorCode::not_initialized, forked_detail);
   if (executing())
@@ -41,47 +29,37 @@ HostResult HostBackend::refuse_caller() const {
   return ErrorCode::success;
 }
 
-HostResult HostBackend::next_failure(Call call) const {
+Result HostBackend::next_failure(Call call) const {
   if (CleaningUp::underway()) return ErrorCode::success;
   const auto happened = runtime_.failures.next(call, face_);
-  return happened ? fail(happened->code, happened->detail) : HostResult(ErrorCode::success);
+  return happened ? fail(happened->code, happened->detail) : Result(ErrorCode::success);
 }
 
-ErrorCode HostBackend::finish(Lock& lock, Call call, HostResult result) const {
+void HostBackend::finish(Lock& lock, Call call, const Result& result) const {
   if (!lock.owns_lock()) lock.lock();  // after a wait
   if (result.failed() && runtime_.watchers > 0) note_refused(runtime_, call, result);
   if (!result.failed()) HostWorkWatch::note(runtime_, call);
   const bool incomplete = lacks_stacks(runtime_);
   lock.unlock();
   if (incomplete) add_stacks(runtime_);
-  return keep_detail(std::move(result));
 }
 
-ErrorCode HostBackend::keep_detail(HostResult result) noexcept {
-  try {
-    if (result.failed()) thread_error_detail() = std::move(result.detail);
-  } catch (const std::exception&) {
-    // No memory for the thread's detail: the code has to do.
-  }
-  return result.code;
-}
-
-ErrorCode HostBackend::lacks_resources() {
+Result HostBackend::lacks_resources() {
   try {
     throw;
   } catch (const std::bad_alloc&) {
-    return keep_detail(ErrorCode::out_of_memory);
+    return ErrorCode::out_of_memory;
   } catch (const NoWorker& error) {
-    return keep_detail({ErrorCode::operating_system, error.what()});
+    return {ErrorCode::operating_system, error.what()};
   }
 }
 
-HostResult HostBackend::bad_handle(const char* what) {
+Result HostBackend::bad_handle(const char* what) {
   return fail(ErrorCode::invalid_handle,
               text::format("there is no such {}: it was never made, or was destroyed", what));
 }
 
-HostResult HostBackend::no_such(const char* what) {
+Result HostBackend::no_such(const char* what) {
   return fail(ErrorCode::invalid_value, text::format("there is no such {}: it was never made, or was destroyed", what));
 }
 
@@ -94,11 +72,8 @@ int HostBackend::index() const noexcept {
 std::string HostBackend::device_name() const {
   return "simulated host device";
 }
-std::string HostBackend::last_error_detail() const {
-  return thread_error_detail();
-}
 
-HostResult HostBackend::wait(Lock& lock, std::span<const OperationRef> operations) const {
+Result HostBackend::wait(Lock& lock, std::span<const OperationRef> operations) const {
   // Work submitted by other threads during the wait counts as ordered, too: races may be missed, but none is invented.
   host_waited(operations);
   lock.unlock();
@@ -106,18 +81,18 @@ HostResult HostBackend::wait(Lock& lock, std::span<const OperationRef> operation
   return device_.has_sticky_error() ? refuse_caller() : ErrorCode::success;
 }
 
-HostResult HostBackend::query(Lock& lock, std::span<const OperationRef> operations) const {
+Result HostBackend::query(Lock& lock, std::span<const OperationRef> operations) const {
   const auto all_done = [&] {
     return std::all_of(operations.begin(), operations.end(), [](const OperationRef& each) { return each.done(); });
   };
   if (!all_done()) {
     if (!runtime_.executor.runs_by_steps()) {
       runtime_.executor.polled();
-      return fail(ErrorCode::not_ready, {});
+      return ErrorCode::not_ready;
     }
     make_progress(lock);
     if (device_.has_sticky_error()) return refuse_caller();
-    if (!all_done()) return fail(ErrorCode::not_ready, {});
+    if (!all_done()) return ErrorCode::not_ready;
   }
   host_waited(operations);
   return ErrorCode::success;
@@ -131,23 +106,23 @@ void HostBackend::make_progress(Lock& lock) const {
   lock.lock();
 }
 
-ErrorCode HostBackend::device_synchronize() {
-  return enter(Call::device_synchronize, [&](Lock& lock) -> HostResult {
-    HostResult rule = check(Call::device_synchronize);
-    return rule.failed() ? rule : wait(lock, device_.frontier());
+Result HostBackend::device_synchronize() {
+  return enter(Call::device_synchronize, [&](Lock& lock) -> Result {
+    if (Result rule = check(Call::device_synchronize); rule.failed()) return rule;
+    return wait(lock, device_.frontier());
   });
 }
 
-ErrorCode HostBackend::memory_info(MemoryInfo* info) {
-  return enter(Call::memory_info, [&](Lock& lock) -> HostResult {
+Result HostBackend::memory_info(MemoryInfo* info) {
+  return enter(Call::memory_info, [&](Lock& lock) -> Result {
     make_progress(lock);  // operations may free memory
     *info = {device_.memory().free_bytes(), device_.memory().total_bytes()};
     return ErrorCode::success;
   });
 }
 
-ErrorCode HostBackend::stream_priority_range(int* least, int* greatest) {
-  return enter(Call::stream_priority_range, [&](Lock&) -> HostResult {
+Result HostBackend::stream_priority_range(int* least, int* greatest) {
+  return enter(Call::stream_priority_range, [&](Lock&) -> Result {
     // As on an H200. Priorities are stored and reported; the simulated streams share their workers evenly.
     *least = 0;
     *greatest = -5;

@@ -9,14 +9,11 @@
 #include "backend/backend.h"
 #include "backend/host/capture/host_capture.h"
 #include "backend/host/host_monitor.h"
-#include "backend/host/host_result.h"
 #include "backend/host/host_runtime.h"
+#include "backend/result.h"
 #include "support/forked.h"
 
 namespace reprise::backend::host {
-
-/// The text about the calling thread's last failed call of any host device, for Backend::last_error_detail().
-std::string& thread_error_detail() noexcept;
 
 /// While it lives, calls of this thread that release things succeed: no failure is injected, and none is refused
 /// because an operation of the device has failed. For the end of a simulated device.
@@ -47,9 +44,8 @@ class HostBackend final : public Backend {
   DeviceType type() const noexcept override;
   int index() const noexcept override;
   std::string device_name() const override;
-  std::string last_error_detail() const override;
   Monitor& monitor() noexcept override { return monitor_; }
-#define REPRISE_CALL(name, cuda, parameters, arguments) ErrorCode name parameters override;
+#define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
 #include "backend/calls.def"
 
  private:
@@ -58,51 +54,50 @@ class HostBackend final : public Backend {
   /// Runs a call's body with the runtime locked, unless the call is to fail. A body that finds no memory of the host,
   /// or no thread for its work, must not have changed anything.
   template <class Body>
-  ErrorCode enter(Call call, Body&& body) {
+  Result enter(Call call, Body&& body) {
     try {
-      if (HostResult refused = refuse_caller(); refused.failed()) [[unlikely]]
-        return keep_detail(std::move(refused));
-      HostResult result = injected(call);
+      if (Result refused = refuse_caller(); refused.failed()) [[unlikely]]
+        return refused;
+      Result result = injected(call);
       Lock lock(runtime_.mutex);
       const bool watched = runtime_.watchers > 0 || !runtime_.work_watches.empty();
       if (!result.failed()) [[likely]]
         result = std::forward<Body>(body)(lock);
-      if (!result.failed() && !watched) [[likely]]
-        return ErrorCode::success;
-      return finish(lock, call, std::move(result));
+      if (result.failed() || watched) [[unlikely]]
+        finish(lock, call, result);
+      return result;
     } catch (...) {
       return lacks_resources();
     }
   }
   /// The same without the lock, for a call that any thread may make, of what never changes or is the thread's own.
   template <class Body>
-  ErrorCode enter_unlocked(Call call, Body&& body) {
-    HostResult result = support::forked() ? refuse_caller() : injected(call);
-    return keep_detail(result.failed() ? std::move(result) : std::forward<Body>(body)());
+  Result enter_unlocked(Call call, Body&& body) {
+    Result result = support::forked() ? refuse_caller() : injected(call);
+    if (!result.failed()) result = std::forward<Body>(body)();
+    return result;
   }
   /// For the reports of captures: notes the call, if calls are watched, and completes what it left there.
-  ErrorCode finish(Lock& lock, Call call, HostResult result) const;
-  /// Keeps the detail of a failed call for last_error_detail(). Returns the code.
-  static ErrorCode keep_detail(HostResult result) noexcept;
-  /// Returns the code for the exception that is being handled: no host memory, no thread. Rethrows others.
-  static ErrorCode lacks_resources();
+  void finish(Lock& lock, Call call, const Result& result) const;
+  /// Returns the result for the exception that is being handled: no host memory, no thread. Rethrows others.
+  static Result lacks_resources();
   /// Refuses threads that execute an operation, all threads once the device is broken, and child processes.
-  HostResult refuse_caller() const;
+  Result refuse_caller() const;
   /// The code of an injected failure, if it falls on this call; else success.
-  HostResult injected(Call call) const {
-    return runtime_.failures.any() ? next_failure(call) : HostResult(ErrorCode::success);
+  Result injected(Call call) const {
+    return runtime_.failures.any() ? next_failure(call) : Result(ErrorCode::success);
   }
-  [[gnu::noinline]] HostResult next_failure(Call call) const;
+  [[gnu::noinline]] Result next_failure(Call call) const;
   /// Applies the capture rules to a call.
-  HostResult check(Call call, HostStream* stream = nullptr, HostEvent* event = nullptr, bool external = false) const {
+  Result check(Call call, HostStream* stream = nullptr, HostEvent* event = nullptr, bool external = false) const {
     return check_capture_rules(runtime_, {call, &device_, stream, event, external});
   }
-  static HostResult fail(ErrorCode result, std::string detail) {
+  static Result fail(ErrorCode result, std::string detail) {
     return {result, std::move(detail)};
   }
-  static HostResult bad_handle(const char* what);
+  static Result bad_handle(const char* what);
   /// As CUDA, which says invalid_handle of streams, events and functions, and invalid_value of all others.
-  static HostResult no_such(const char* what);
+  static Result no_such(const char* what);
 
   HostStream* find(StreamHandle stream) const {
     return runtime_.find(stream, device_);
@@ -110,14 +105,14 @@ class HostBackend final : public Backend {
 
   /// The work of a node in this graph, of any type but child graphs and conditional nodes: allocates the memory of an
   /// allocation node, and finds that of a free node.
-  HostResult make_node_work(const HostGraph& graph, HostDevice& device, const NodeParams& params, Work* work) const;
+  Result make_node_work(const HostGraph& graph, HostDevice& device, const NodeParams& params, Work* work) const;
   /// Notes that the node, which frees graph memory, has been added.
   static void note_free(const HostNode& node);
   /// Refuses graph memory that cannot be freed outside of graphs.
-  static HostResult check_free(const GraphMemory& memory);
+  static Result check_free(const GraphMemory& memory);
   std::vector<OperationRef> all_work() const;
   /// Refuses a launch that cannot allocate or free its memory; else takes the bytes for it.
-  HostResult check_launch_memory(const HostExec& exec) const;
+  Result check_launch_memory(const HostExec& exec) const;
   /// Notes what a submitted launch allocates and frees; after check_launch_memory().
   static void note_launch_memory(const Plan& plan) noexcept;
 
@@ -125,10 +120,10 @@ class HostBackend final : public Backend {
   /// \param programmatic in a capture, the edges from kernels are programmatic.
   void submit(HostStream& stream, NodeType type, Work work, bool programmatic = false);
   /// Sleeps, unlocked, until these are done.
-  HostResult wait(Lock& lock, std::span<const OperationRef> operations) const;
-  HostResult wait_for_last(Lock& lock, const HostStream& stream) const;
+  Result wait(Lock& lock, std::span<const OperationRef> operations) const;
+  Result wait_for_last(Lock& lock, const HostStream& stream) const;
   /// True if these are complete. If not, and work runs by steps, makes a step first.
-  HostResult query(Lock& lock, std::span<const OperationRef> operations) const;
+  Result query(Lock& lock, std::span<const OperationRef> operations) const;
   /// For calls that query progress: if work runs by steps, makes one step, unlocked. Must come before anything
   /// that is looked up.
   void make_progress(Lock& lock) const;
@@ -142,42 +137,42 @@ class HostBackend final : public Backend {
     if (runtime_.races != nullptr) [[unlikely]]
       runtime_.races->forget(pointer, bytes);
   }
-  HostResult check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const;
+  Result check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const;
   /// Refuses work of streams on memory of allocation nodes that is not allocated. Its state is that after all work
   /// submitted so far: work that comes later, and is ordered before the free, cannot be.
-  HostResult check_allocated(const void* pointer) const;
-  HostResult check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const;
-  HostResult check_memset(const MemsetNodeParams& params) const;
+  Result check_allocated(const void* pointer) const;
+  Result check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const;
+  Result check_memset(const MemsetNodeParams& params) const;
   /// Function and arguments, and then the shape of the launch: only the latter breaks a capture.
-  HostResult check_kernel(const KernelNodeParams& params) const;
-  HostResult check_launch_config(const KernelNodeParams& params) const;
-  static HostResult check_use(EventUseFlags use);
+  Result check_kernel(const KernelNodeParams& params) const;
+  Result check_launch_config(const KernelNodeParams& params) const;
+  static Result check_use(EventUseFlags use);
   /// Checks the params of a node; of a conditional one, check_conditional() does.
-  HostResult check_node(const NodeParams& params) const;
-  static HostResult check_conditional(const HostGraph& graph, const ConditionalNodeParams& params);
+  Result check_node(const NodeParams& params) const;
+  static Result check_conditional(const HostGraph& graph, const ConditionalNodeParams& params);
   /// \param to the type of the node that it leads to; null if that is not known.
-  static HostResult check_edge(const HostNode& from, const NodeType* to, const EdgeData& data);
+  static Result check_edge(const HostNode& from, const NodeType* to, const EdgeData& data);
   /// In this order, refuse a graph that cannot be cloned or be a child; that cannot have a further executable; whose
   /// nodes and edges cannot be removed.
-  static HostResult check_copy(const HostGraph& graph);
-  static HostResult check_sole(const HostGraph& graph);
-  static HostResult check_removal(const HostGraph& graph);
+  static Result check_copy(const HostGraph& graph);
+  static Result check_sole(const HostGraph& graph);
+  static Result check_removal(const HostGraph& graph);
   /// What only an instantiation finds in conditional nodes: unused handles, and nodes that no body can have.
-  HostResult check_bodies(const HostGraph& graph, bool in_body) const;
+  Result check_bodies(const HostGraph& graph, bool in_body) const;
   /// True if a capture adds to this graph, or to another one that lies in the same outermost graph.
   bool is_captured_to(const HostGraph& graph) const;
   /// Work that cannot run: on a capturing stream that breaks the capture. (Bad arguments alone do not.)
-  HostResult refuse_work(Call call, HostStream& stream, HostResult result) const;
-  HostResult copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params);
-  HostResult set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params);
-  HostResult join(HostStream& stream, HostEvent& event, bool external);
-  HostResult begin_capture_on(Call call, StreamHandle handle, HostGraph* graph, const Dependencies& dependencies,
-                              CaptureMode mode);
-  HostResult find_nodes(const Dependencies& handles, const HostGraph* graph, std::vector<Dependency>* nodes) const;
+  Result refuse_work(Call call, HostStream& stream, Result result) const;
+  Result copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params);
+  Result set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params);
+  Result join(HostStream& stream, HostEvent& event, bool external);
+  Result begin_capture_on(Call call, StreamHandle handle, HostGraph* graph, const Dependencies& dependencies,
+                          CaptureMode mode);
+  Result find_nodes(const Dependencies& handles, const HostGraph* graph, std::vector<Dependency>* nodes) const;
   /// Adds a child graph or conditional node, with graphs of its own. Checked before.
   HostNode& add_with_graphs(HostGraph& graph, NodeParams& params, std::span<const Dependency> before);
-  HostResult set_child(HostExec& exec, std::size_t place, const HostGraph& child);
-  HostResult launch_on(HostStream& stream, HostExec& exec);
+  Result set_child(HostExec& exec, std::size_t place, const HostGraph& child);
+  Result launch_on(HostStream& stream, HostExec& exec);
 
   HostRuntime& runtime_;
   HostDevice& device_;

@@ -15,28 +15,28 @@ bool is_mode(CaptureMode mode) noexcept {
 
 }  // namespace
 
-HostResult HostBackend::find_nodes(const Dependencies& handles, const HostGraph* graph,
-                                   std::vector<Dependency>* nodes) const {
+Result HostBackend::find_nodes(const Dependencies& handles, const HostGraph* graph,
+                               std::vector<Dependency>* nodes) const {
   for (std::size_t i = 0; i < handles.nodes.size(); ++i) {
     HostNode* const node = runtime_.find(handles.nodes[i]);
     if (node == nullptr)
       return fail(ErrorCode::invalid_value, "there is no such node: it was never made, or was destroyed");
     if (graph != nullptr && node->graph != graph) return fail(ErrorCode::invalid_value, "a node is of another graph");
-    if (HostResult bad = check_edge(*node, nullptr, handles.edge(i)); bad.failed()) return bad;
+    if (Result bad = check_edge(*node, nullptr, handles.edge(i)); bad.failed()) return bad;
     nodes->push_back({node, handles.edge(i)});
   }
   return ErrorCode::success;
 }
 
-HostResult HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* graph,
-                                         const Dependencies& dependencies, CaptureMode mode) {
+Result HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* graph, const Dependencies& dependencies,
+                                     CaptureMode mode) {
   HostStream* const stream = find(handle);
   if (stream == nullptr) return bad_handle("stream");
   if (!is_mode(mode)) return fail(ErrorCode::invalid_value, "there is no such capture mode");
-  HostResult rule = check_capture_rules(runtime_, {call, &device_, stream, nullptr, false, graph});
+  Result rule = check_capture_rules(runtime_, {call, &device_, stream, nullptr, false, graph});
   if (rule.failed()) return rule;
   std::vector<Dependency> nodes;
-  if (HostResult found = find_nodes(dependencies, graph, &nodes); found.failed()) return found;
+  if (Result found = find_nodes(dependencies, graph, &nodes); found.failed()) return found;
   const bool owns_graph = graph == nullptr;
   if (owns_graph) {
     auto made = std::make_unique<HostGraph>();
@@ -54,26 +54,26 @@ HostResult HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGra
   return ErrorCode::success;
 }
 
-ErrorCode HostBackend::stream_begin_capture(StreamHandle handle, CaptureMode mode) {
+Result HostBackend::stream_begin_capture(StreamHandle handle, CaptureMode mode) {
   return enter(Call::stream_begin_capture,
                [&](Lock&) { return begin_capture_on(Call::stream_begin_capture, handle, nullptr, {}, mode); });
 }
 
-ErrorCode HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHandle graph_handle,
-                                                     const Dependencies& dependencies, CaptureMode mode) {
-  return enter(Call::stream_begin_capture_to_graph, [&](Lock&) -> HostResult {
+Result HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHandle graph_handle,
+                                                  const Dependencies& dependencies, CaptureMode mode) {
+  return enter(Call::stream_begin_capture_to_graph, [&](Lock&) -> Result {
     HostGraph* const graph = runtime_.find(graph_handle);
     if (graph == nullptr) return no_such("graph");
     return begin_capture_on(Call::stream_begin_capture_to_graph, handle, graph, dependencies, mode);
   });
 }
 
-ErrorCode HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* graph) {
-  return enter(Call::stream_end_capture, [&](Lock&) -> HostResult {
+Result HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* graph) {
+  return enter(Call::stream_end_capture, [&](Lock&) -> Result {
     *graph = nullptr;
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::stream_end_capture, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::stream_end_capture, stream); rule.failed()) return rule;
     const std::shared_ptr<HostCapture> capture = stream->capture;
     *graph = reinterpret_cast<GraphHandle>(capture->graph);
     finish_capture(runtime_, *capture);
@@ -81,11 +81,11 @@ ErrorCode HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* grap
   });
 }
 
-ErrorCode HostBackend::stream_is_capturing(StreamHandle handle, CaptureStatus* status) {
-  return enter(Call::stream_is_capturing, [&](Lock&) -> HostResult {
+Result HostBackend::stream_is_capturing(StreamHandle handle, CaptureStatus* status) {
+  return enter(Call::stream_is_capturing, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::stream_is_capturing, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::stream_is_capturing, stream); rule.failed()) return rule;
     *status = stream->capture == nullptr                             ? CaptureStatus::none
               : stream->capture->state == HostCapture::State::active ? CaptureStatus::active
                                                                      : CaptureStatus::invalidated;
@@ -93,11 +93,11 @@ ErrorCode HostBackend::stream_is_capturing(StreamHandle handle, CaptureStatus* s
   });
 }
 
-ErrorCode HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* info) {
-  return enter(Call::stream_capture_info, [&](Lock&) -> HostResult {
+Result HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* info) {
+  return enter(Call::stream_capture_info, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::stream_capture_info, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::stream_capture_info, stream); rule.failed()) return rule;
     *info = {};
     if (stream->capture == nullptr) return ErrorCode::success;
     if (stream->capture->state != HostCapture::State::active) {
@@ -119,14 +119,14 @@ ErrorCode HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* inf
   });
 }
 
-ErrorCode HostBackend::stream_update_capture_dependencies(StreamHandle handle, const Dependencies& dependencies,
-                                                          UpdateDependencies how) {
-  return enter(Call::stream_update_capture_dependencies, [&](Lock&) -> HostResult {
+Result HostBackend::stream_update_capture_dependencies(StreamHandle handle, const Dependencies& dependencies,
+                                                       UpdateDependencies how) {
+  return enter(Call::stream_update_capture_dependencies, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::stream_update_capture_dependencies, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::stream_update_capture_dependencies, stream); rule.failed()) return rule;
     std::vector<Dependency> nodes;
-    if (HostResult found = find_nodes(dependencies, stream->capture->graph, &nodes); found.failed()) return found;
+    if (Result found = find_nodes(dependencies, stream->capture->graph, &nodes); found.failed()) return found;
     support::make_room(stream->capture_dependencies, nodes.size());
     if (how == UpdateDependencies::set) stream->capture_dependencies.clear();
     for (const Dependency& node : nodes)
@@ -137,8 +137,8 @@ ErrorCode HostBackend::stream_update_capture_dependencies(StreamHandle handle, c
   });
 }
 
-ErrorCode HostBackend::thread_exchange_capture_mode(CaptureMode* mode) {
-  return enter_unlocked(Call::thread_exchange_capture_mode, [&]() -> HostResult {
+Result HostBackend::thread_exchange_capture_mode(CaptureMode* mode) {
+  return enter_unlocked(Call::thread_exchange_capture_mode, [&]() -> Result {
     if (!is_mode(*mode)) return fail(ErrorCode::invalid_value, "there is no such capture mode");
     std::swap(thread_capture_mode(), *mode);
     return ErrorCode::success;

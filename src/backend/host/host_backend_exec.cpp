@@ -55,7 +55,7 @@ bool keeps_cooperative(const Work& before, const Work& after) {
 
 }  // namespace
 
-HostResult HostBackend::check_bodies(const HostGraph& graph, bool in_body) const {
+Result HostBackend::check_bodies(const HostGraph& graph, bool in_body) const {
   for (const auto& condition : graph.conditions)
     if (!condition->has_node)
       return fail(ErrorCode::invalid_value, "a conditional handle of the graph belongs to no conditional node");
@@ -69,24 +69,23 @@ HostResult HostBackend::check_bodies(const HostGraph& graph, bool in_body) const
         (!is_registered(runtime_, copy->source) || !is_registered(runtime_, copy->destination)))
       return fail(ErrorCode::invalid_value, "the body of a conditional node copies pageable memory; use pinned memory");
     for (const auto& inner : node->graphs)
-      if (HostResult bad = check_bodies(*inner, in_body || node->type == NodeType::conditional); bad.failed())
-        return bad;
+      if (Result bad = check_bodies(*inner, in_body || node->type == NodeType::conditional); bad.failed()) return bad;
   }
   return ErrorCode::success;
 }
 
-ErrorCode HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph_handle, InstantiateFlags flags,
-                                         StreamHandle upload_stream) {
-  return enter(Call::graph_instantiate, [&](Lock&) -> HostResult {
-    if (HostResult rule = check(Call::graph_instantiate); rule.failed()) return rule;
+Result HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph_handle, InstantiateFlags flags,
+                                      StreamHandle upload_stream) {
+  return enter(Call::graph_instantiate, [&](Lock&) -> Result {
+    if (Result rule = check(Call::graph_instantiate); rule.failed()) return rule;
     HostGraph* const graph = runtime_.find(graph_handle);
     if (graph == nullptr) return no_such("graph");
     if ((flags & InstantiateFlags::device_launch) != InstantiateFlags::none)
       return fail(ErrorCode::not_supported, "on the host device a graph cannot be launched from the device");
     if ((flags & InstantiateFlags::upload) != InstantiateFlags::none && find(upload_stream) == nullptr)
       return bad_handle("stream");
-    if (HostResult bad = check_bodies(*graph, false); bad.failed()) return bad;
-    if (HostResult bad = check_sole(*graph); bad.failed()) return bad;
+    if (Result bad = check_bodies(*graph, false); bad.failed()) return bad;
+    if (Result bad = check_sole(*graph); bad.failed()) return bad;
     auto exec = std::make_unique<HostExec>(device_, *graph, flags);
     if (exec->plan->shape().has_cycle()) return fail(ErrorCode::invalid_value, "the edges of the graph form a cycle");
     if (check_copy(*graph).failed()) exec->sole = std::make_shared<const int>();
@@ -98,15 +97,15 @@ ErrorCode HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle gr
   });
 }
 
-ErrorCode HostBackend::graph_exec_destroy(GraphExecHandle handle) {
-  return enter(Call::graph_exec_destroy, [&](Lock&) -> HostResult {
-    if (HostResult rule = check(Call::graph_exec_destroy); rule.failed()) return rule;
+Result HostBackend::graph_exec_destroy(GraphExecHandle handle) {
+  return enter(Call::graph_exec_destroy, [&](Lock&) -> Result {
+    if (Result rule = check(Call::graph_exec_destroy); rule.failed()) return rule;
     return runtime_.execs.erase(handle) == 1 ? ErrorCode::success : no_such("executable graph");
   });
 }
 
-ErrorCode HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_handle) {
-  return enter(Call::graph_upload, [&](Lock&) -> HostResult {
+Result HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_handle) {
+  return enter(Call::graph_upload, [&](Lock&) -> Result {
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (runtime_.find(handle) == nullptr) return no_such("executable graph");
@@ -115,14 +114,14 @@ ErrorCode HostBackend::graph_upload(GraphExecHandle handle, StreamHandle stream_
   });
 }
 
-ErrorCode HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_handle) {
-  return enter(Call::graph_launch, [&](Lock&) -> HostResult {
+Result HostBackend::graph_launch(GraphExecHandle handle, StreamHandle stream_handle) {
+  return enter(Call::graph_launch, [&](Lock&) -> Result {
     HostStream* const stream = find(stream_handle);
     if (stream == nullptr) return bad_handle("stream");
     HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
-    HostResult rule = check(Call::graph_launch, stream);
-    return rule.failed() ? rule : launch_on(*stream, *exec);
+    if (Result rule = check(Call::graph_launch, stream); rule.failed()) return rule;
+    return launch_on(*stream, *exec);
   });
 }
 
@@ -146,7 +145,7 @@ struct MemoryOfLaunch {
 
 }  // namespace
 
-HostResult HostBackend::check_launch_memory(const HostExec& exec) const {
+Result HostBackend::check_launch_memory(const HostExec& exec) const {
   if (exec.plan->memory_nodes().empty()) return ErrorCode::success;
   const MemoryOfLaunch memory(*exec.plan);
   const bool frees_first = (exec.flags & InstantiateFlags::auto_free_on_launch) != InstantiateFlags::none;
@@ -173,8 +172,8 @@ void HostBackend::note_launch_memory(const Plan& plan) noexcept {
     if (const auto* const free = std::get_if<GraphFree>(&plan.work(place))) free->memory->set_freed();
 }
 
-HostResult HostBackend::launch_on(HostStream& stream, HostExec& exec) {
-  if (HostResult bad = check_launch_memory(exec); bad.failed()) return bad;
+Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
+  if (Result bad = check_launch_memory(exec); bad.failed()) return bad;
   if (runtime_.races != nullptr) [[unlikely]]
     runtime_.races->prepare(exec);  // calls user code (a kernel's accesses()), which may throw: before any change
   Plan& plan = *exec.plan;
@@ -228,8 +227,8 @@ HostResult HostBackend::launch_on(HostStream& stream, HostExec& exec) {
   return ErrorCode::success;
 }
 
-ErrorCode HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_handle, UpdateInfo* info) {
-  return enter(Call::graph_exec_update, [&](Lock&) -> HostResult {
+Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_handle, UpdateInfo* info) {
+  return enter(Call::graph_exec_update, [&](Lock&) -> Result {
     HostExec* const exec = runtime_.find(handle);
     HostGraph* const graph = runtime_.find(graph_handle);
     if (exec == nullptr) return no_such("executable graph");
@@ -259,7 +258,7 @@ ErrorCode HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle gra
   });
 }
 
-HostResult HostBackend::set_child(HostExec& exec, std::size_t place, const HostGraph& child) {
+Result HostBackend::set_child(HostExec& exec, std::size_t place, const HostGraph& child) {
   const PlanShape& shape = exec.plan->shape();
   const std::vector<std::size_t> levels = shape.levels_from(shape.nodes[place].inner.front());
   const Plan fresh(child);
@@ -279,9 +278,9 @@ HostResult HostBackend::set_child(HostExec& exec, std::size_t place, const HostG
   return ErrorCode::success;
 }
 
-ErrorCode HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNodeHandle node_handle,
-                                                  const NodeParams& params) {
-  return enter(Call::graph_exec_node_set_params, [&](Lock&) -> HostResult {
+Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNodeHandle node_handle,
+                                               const NodeParams& params) {
+  return enter(Call::graph_exec_node_set_params, [&](Lock&) -> Result {
     HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
@@ -294,7 +293,7 @@ ErrorCode HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphN
       return fail(ErrorCode::not_supported, "a conditional node cannot be changed; the nodes of its bodies can");
     if (node->type == NodeType::memory_allocate || node->type == NodeType::memory_free)
       return fail(ErrorCode::not_supported, "an allocation or free node cannot be changed");
-    if (HostResult good = check_node(params); good.failed()) return good;
+    if (Result good = check_node(params); good.failed()) return good;
     if (const auto* const child = std::get_if<ChildGraphNodeParams>(&params))
       return set_child(*exec, index->second, *runtime_.find(child->graph));
     Work work = make_work(params);
@@ -306,8 +305,8 @@ ErrorCode HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphN
   });
 }
 
-ErrorCode HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool enabled) {
-  return enter(Call::graph_node_set_enabled, [&](Lock&) -> HostResult {
+Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool enabled) {
+  return enter(Call::graph_node_set_enabled, [&](Lock&) -> Result {
     HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);
@@ -320,8 +319,8 @@ ErrorCode HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeH
   });
 }
 
-ErrorCode HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool* enabled) {
-  return enter(Call::graph_node_enabled, [&](Lock&) -> HostResult {
+Result HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool* enabled) {
+  return enter(Call::graph_node_enabled, [&](Lock&) -> Result {
     const HostExec* const exec = runtime_.find(handle);
     if (exec == nullptr) return no_such("executable graph");
     const HostNode* const node = runtime_.find(node_handle);

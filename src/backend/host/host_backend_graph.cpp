@@ -10,8 +10,8 @@
 // The shape of template graphs, and user objects. Their nodes: host_backend_node.cpp.
 
 namespace reprise::backend::host {
-ErrorCode HostBackend::graph_create(GraphHandle* graph) {
-  return enter(Call::graph_create, [&](Lock&) -> HostResult {
+Result HostBackend::graph_create(GraphHandle* graph) {
+  return enter(Call::graph_create, [&](Lock&) -> Result {
     auto made = std::make_unique<HostGraph>();
     made->device = &device_;
     made->id = next_id();
@@ -20,8 +20,8 @@ ErrorCode HostBackend::graph_create(GraphHandle* graph) {
   });
 }
 
-ErrorCode HostBackend::graph_destroy(GraphHandle handle) {
-  return enter(Call::graph_destroy, [&](Lock&) -> HostResult {
+Result HostBackend::graph_destroy(GraphHandle handle) {
+  return enter(Call::graph_destroy, [&](Lock&) -> Result {
     HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     if (graph->owner != nullptr)
@@ -33,18 +33,18 @@ ErrorCode HostBackend::graph_destroy(GraphHandle handle) {
   });
 }
 
-ErrorCode HostBackend::graph_clone(GraphHandle* clone, GraphHandle handle) {
-  return enter(Call::graph_clone, [&](Lock&) -> HostResult {
+Result HostBackend::graph_clone(GraphHandle* clone, GraphHandle handle) {
+  return enter(Call::graph_clone, [&](Lock&) -> Result {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
-    if (HostResult bad = check_copy(*graph); bad.failed()) return bad;
+    if (Result bad = check_copy(*graph); bad.failed()) return bad;
     *clone = runtime_.adopt(graph->clone());
     return ErrorCode::success;
   });
 }
 
-ErrorCode HostBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle handle) {
-  return enter(Call::graph_node_find_in_clone, [&](Lock&) -> HostResult {
+Result HostBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle handle) {
+  return enter(Call::graph_node_find_in_clone, [&](Lock&) -> Result {
     const HostGraph* const clone = runtime_.find(handle);
     const HostNode* const node = runtime_.find(original);
     if (clone == nullptr || node == nullptr) return fail(ErrorCode::invalid_value, "there is no such graph or node");
@@ -57,8 +57,8 @@ ErrorCode HostBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNod
   });
 }
 
-ErrorCode HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHandle>* nodes) {
-  return enter(Call::graph_nodes, [&](Lock&) -> HostResult {
+Result HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHandle>* nodes) {
+  return enter(Call::graph_nodes, [&](Lock&) -> Result {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     nodes->clear();
@@ -67,8 +67,8 @@ ErrorCode HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHand
   });
 }
 
-ErrorCode HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges) {
-  return enter(Call::graph_edges, [&](Lock&) -> HostResult {
+Result HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges) {
+  return enter(Call::graph_edges, [&](Lock&) -> Result {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     edges->clear();
@@ -79,8 +79,8 @@ ErrorCode HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges)
   });
 }
 
-ErrorCode HostBackend::graph_add_dependencies(GraphHandle handle, std::span<const Edge> edges) {
-  return enter(Call::graph_add_dependencies, [&](Lock&) -> HostResult {
+Result HostBackend::graph_add_dependencies(GraphHandle handle, std::span<const Edge> edges) {
+  return enter(Call::graph_add_dependencies, [&](Lock&) -> Result {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     std::vector<std::pair<Dependency, HostNode*>> added;
@@ -88,7 +88,7 @@ ErrorCode HostBackend::graph_add_dependencies(GraphHandle handle, std::span<cons
     for (const Edge& edge : edges) {
       std::vector<Dependency> ends;
       const GraphNodeHandle handles[] = {edge.from, edge.to};
-      HostResult result = find_nodes(handles, graph, &ends);
+      Result result = find_nodes(handles, graph, &ends);
       if (!result.failed()) result = check_edge(*ends[0].node, &ends[1].node->type, edge.data);
       if (!result.failed() && !connect({ends[0].node, edge.data}, *ends[1].node))
         result = fail(ErrorCode::invalid_value, "the edge is there already, or leads from a node to itself");
@@ -103,17 +103,17 @@ ErrorCode HostBackend::graph_add_dependencies(GraphHandle handle, std::span<cons
   });
 }
 
-ErrorCode HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<const Edge> edges) {
-  return enter(Call::graph_remove_dependencies, [&](Lock&) -> HostResult {
+Result HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<const Edge> edges) {
+  return enter(Call::graph_remove_dependencies, [&](Lock&) -> Result {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
-    if (HostResult bad = check_removal(*graph); bad.failed()) return bad;
+    if (Result bad = check_removal(*graph); bad.failed()) return bad;
     std::vector<std::pair<Dependency, HostNode*>> removed;
     removed.reserve(edges.size());
     for (const Edge& edge : edges) {
       std::vector<Dependency> ends;
       const GraphNodeHandle handles[] = {edge.from, edge.to};
-      HostResult result = find_nodes(handles, graph, &ends);
+      Result result = find_nodes(handles, graph, &ends);
       if (!result.failed() && !disconnect({ends[0].node, edge.data}, *ends[1].node))
         result = fail(ErrorCode::invalid_value, "there is no such edge");
       if (!result.failed()) {
@@ -127,8 +127,8 @@ ErrorCode HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<c
   });
 }
 
-ErrorCode HostBackend::graph_debug_dot_print(GraphHandle handle, const char* path, DotFlags flags) {
-  return enter(Call::graph_debug_dot_print, [&](Lock&) -> HostResult {
+Result HostBackend::graph_debug_dot_print(GraphHandle handle, const char* path, DotFlags flags) {
+  return enter(Call::graph_debug_dot_print, [&](Lock&) -> Result {
     const HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     const std::string text = to_dot(*graph, flags);
@@ -143,9 +143,9 @@ ErrorCode HostBackend::graph_debug_dot_print(GraphHandle handle, const char* pat
   });
 }
 
-ErrorCode HostBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
-                                          unsigned references) {
-  return enter(Call::user_object_create, [&](Lock&) -> HostResult {
+Result HostBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
+                                       unsigned references) {
+  return enter(Call::user_object_create, [&](Lock&) -> Result {
     if (destroy == nullptr || references == 0)
       return fail(ErrorCode::invalid_value, "a user object needs a destructor and at least one reference");
     auto made = std::make_unique<UserObject>(runtime_, object, destroy, references);
@@ -156,8 +156,8 @@ ErrorCode HostBackend::user_object_create(UserObjectHandle* handle, void* object
   });
 }
 
-ErrorCode HostBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
-  return enter(Call::user_object_retain, [&](Lock&) -> HostResult {
+Result HostBackend::user_object_retain(UserObjectHandle handle, unsigned references) {
+  return enter(Call::user_object_retain, [&](Lock&) -> Result {
     UserObject* const object = runtime_.find(handle);
     if (references == 0) return fail(ErrorCode::invalid_value, "at least one reference is needed");
     if (object == nullptr || !object->try_retain(references)) return no_such("user object");
@@ -165,8 +165,8 @@ ErrorCode HostBackend::user_object_retain(UserObjectHandle handle, unsigned refe
   });
 }
 
-ErrorCode HostBackend::user_object_release(UserObjectHandle handle, unsigned references) {
-  return enter(Call::user_object_release, [&](Lock&) -> HostResult {
+Result HostBackend::user_object_release(UserObjectHandle handle, unsigned references) {
+  return enter(Call::user_object_release, [&](Lock&) -> Result {
     UserObject* const object = runtime_.find(handle);
     if (object == nullptr) return no_such("user object");
     return object->release(references) ? ErrorCode::success
@@ -174,9 +174,9 @@ ErrorCode HostBackend::user_object_release(UserObjectHandle handle, unsigned ref
   });
 }
 
-ErrorCode HostBackend::graph_retain_user_object(GraphHandle graph_handle, UserObjectHandle handle, unsigned references,
-                                                RetainFlags flags) {
-  return enter(Call::graph_retain_user_object, [&](Lock&) -> HostResult {
+Result HostBackend::graph_retain_user_object(GraphHandle graph_handle, UserObjectHandle handle, unsigned references,
+                                             RetainFlags flags) {
+  return enter(Call::graph_retain_user_object, [&](Lock&) -> Result {
     HostGraph* const graph = runtime_.find(graph_handle);
     UserObject* const object = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
@@ -189,9 +189,8 @@ ErrorCode HostBackend::graph_retain_user_object(GraphHandle graph_handle, UserOb
   });
 }
 
-ErrorCode HostBackend::graph_release_user_object(GraphHandle graph_handle, UserObjectHandle handle,
-                                                 unsigned references) {
-  return enter(Call::graph_release_user_object, [&](Lock&) -> HostResult {
+Result HostBackend::graph_release_user_object(GraphHandle graph_handle, UserObjectHandle handle, unsigned references) {
+  return enter(Call::graph_release_user_object, [&](Lock&) -> Result {
     HostGraph* const graph = runtime_.find(graph_handle);
     const UserObject* const object = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");

@@ -31,8 +31,8 @@ bool allocates(const HostGraph& graph, const GraphMemory& memory) {
 
 }  // namespace
 
-HostResult HostBackend::make_node_work(const HostGraph& graph, HostDevice& device, const NodeParams& params,
-                                       Work* work) const {
+Result HostBackend::make_node_work(const HostGraph& graph, HostDevice& device, const NodeParams& params,
+                                   Work* work) const {
   const auto* const allocation = std::get_if<MemoryAllocateNodeParams>(&params);
   const auto* const free = std::get_if<MemoryFreeNodeParams>(&params);
   if (allocation == nullptr && free == nullptr) {
@@ -66,7 +66,7 @@ void HostBackend::note_free(const HostNode& node) {
   memory.freed_by_its_graph |= allocates(outermost(*node.graph), memory);
 }
 
-HostResult HostBackend::check_free(const GraphMemory& memory) {
+Result HostBackend::check_free(const GraphMemory& memory) {
   if (memory.freed_by_its_graph)
     return fail(ErrorCode::invalid_value, "the graph that allocates this memory frees it, too: nothing else can");
   if (!memory.allocated())
@@ -84,9 +84,9 @@ std::vector<OperationRef> HostBackend::all_work() const {
   return all;
 }
 
-ErrorCode HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
-  return enter(Call::memory_allocate, [&](Lock&) -> HostResult {
-    if (HostResult rule = check(Call::memory_allocate); rule.failed()) return rule;
+Result HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
+  return enter(Call::memory_allocate, [&](Lock&) -> Result {
+    if (Result rule = check(Call::memory_allocate); rule.failed()) return rule;
     const ErrorCode result = device_.memory().allocate(pointer, bytes);
     if (result == ErrorCode::success) {
       forget_accesses(*pointer, bytes);
@@ -102,14 +102,14 @@ ErrorCode HostBackend::memory_allocate(void** pointer, std::size_t bytes) {
   });
 }
 
-ErrorCode HostBackend::memory_free(void* pointer) {
-  return enter(Call::memory_free, [&](Lock& lock) -> HostResult {
-    HostResult rule = check(Call::memory_free);
+Result HostBackend::memory_free(void* pointer) {
+  return enter(Call::memory_free, [&](Lock& lock) -> Result {
+    Result rule = check(Call::memory_free);
     if (rule.failed() || pointer == nullptr) return rule;
     if (const std::shared_ptr<GraphMemory> memory = runtime_.find_graph_memory(pointer)) {
-      if (HostResult bad = check_free(*memory); bad.failed()) return bad;
+      if (Result bad = check_free(*memory); bad.failed()) return bad;
       memory->set_freed();
-      if (HostResult waited = wait(lock, all_work()); waited.failed()) return waited;
+      if (Result waited = wait(lock, all_work()); waited.failed()) return waited;
       memory->poison();
       return ErrorCode::success;
     }
@@ -118,16 +118,16 @@ ErrorCode HostBackend::memory_free(void* pointer) {
       if (device->memory().starts_block(pointer)) owner = device.get();
     if (owner == nullptr) return fail(ErrorCode::invalid_value, "no block of device memory starts at this address");
     const std::vector<OperationRef> frontier = owner->frontier();
-    if (HostResult waited = wait(lock, frontier); waited.failed()) return waited;
+    if (Result waited = wait(lock, frontier); waited.failed()) return waited;
     return owner->memory().free(pointer);
   });
 }
 
-ErrorCode HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
-  return enter(Call::memory_allocate_async, [&](Lock& lock) -> HostResult {
+Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
+  return enter(Call::memory_allocate_async, [&](Lock& lock) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::memory_allocate_async, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::memory_allocate_async, stream); rule.failed()) return rule;
     if (bytes == 0) {
       *pointer = nullptr;
       return ErrorCode::success;
@@ -135,7 +135,7 @@ ErrorCode HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, 
     if (stream->capture != nullptr) {
       Work work;
       const NodeParams params = MemoryAllocateNodeParams{bytes};
-      if (HostResult bad = make_node_work(*stream->capture->graph, *stream->device, params, &work); bad.failed())
+      if (Result bad = make_node_work(*stream->capture->graph, *stream->device, params, &work); bad.failed())
         return bad;
       void* const address = std::get<GraphAllocation>(work).memory->address();
       capture_node(runtime_, *stream, NodeType::memory_allocate, std::move(work));
@@ -161,22 +161,22 @@ ErrorCode HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, 
   });
 }
 
-ErrorCode HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
-  return enter(Call::memory_free_async, [&](Lock&) -> HostResult {
+Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
+  return enter(Call::memory_free_async, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::memory_free_async, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::memory_free_async, stream); rule.failed()) return rule;
     if (pointer == nullptr) return ErrorCode::success;
     if (stream->capture != nullptr) {
       Work work;
       const NodeParams params = MemoryFreeNodeParams{pointer};
-      if (HostResult bad = make_node_work(*stream->capture->graph, *stream->device, params, &work); bad.failed())
+      if (Result bad = make_node_work(*stream->capture->graph, *stream->device, params, &work); bad.failed())
         return bad;
       note_free(capture_node(runtime_, *stream, NodeType::memory_free, std::move(work)));
       return ErrorCode::success;
     }
     if (std::shared_ptr<GraphMemory> memory = runtime_.find_graph_memory(pointer)) {
-      if (HostResult bad = check_free(*memory); bad.failed()) return bad;
+      if (Result bad = check_free(*memory); bad.failed()) return bad;
       submit(*stream, NodeType::memory_free, GraphFree{memory});
       memory->set_freed();
       return ErrorCode::success;
@@ -190,14 +190,14 @@ ErrorCode HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
   });
 }
 
-ErrorCode HostBackend::memory_pool_trim(std::size_t) {
+Result HostBackend::memory_pool_trim(std::size_t) {
   // Stream-ordered memory returns to the device as soon as it is freed: there is nothing to trim.
-  return enter(Call::memory_pool_trim, [&](Lock&) -> HostResult { return check(Call::memory_pool_trim); });
+  return enter(Call::memory_pool_trim, [&](Lock&) -> Result { return check(Call::memory_pool_trim); });
 }
 
-ErrorCode HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
-  return enter(Call::pinned_allocate, [&](Lock&) -> HostResult {
-    if (HostResult rule = check(Call::pinned_allocate); rule.failed()) return rule;
+Result HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
+  return enter(Call::pinned_allocate, [&](Lock&) -> Result {
+    if (Result rule = check(Call::pinned_allocate); rule.failed()) return rule;
     if (bytes == 0) {
       *pointer = nullptr;
       return ErrorCode::success;
@@ -219,21 +219,21 @@ ErrorCode HostBackend::pinned_allocate(void** pointer, std::size_t bytes) {
   });
 }
 
-ErrorCode HostBackend::pinned_free(void* pointer) {
-  return enter(Call::pinned_free, [&](Lock& lock) -> HostResult {
-    HostResult rule = check(Call::pinned_free);
+Result HostBackend::pinned_free(void* pointer) {
+  return enter(Call::pinned_free, [&](Lock& lock) -> Result {
+    Result rule = check(Call::pinned_free);
     if (rule.failed() || pointer == nullptr) return rule;
     const std::vector<OperationRef> frontier = device_.frontier();
     if (runtime_.pinned.erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0)
       return fail(ErrorCode::invalid_value, "no block of pinned memory starts at this address");
-    HostResult waited = wait(lock, frontier);
+    Result waited = wait(lock, frontier);
     ::operator delete (pointer, std::align_val_t{DeviceMemory::alignment});
     return waited;
   });
 }
 
-ErrorCode HostBackend::pointer_info(const void* pointer, PointerInfo* info) {
-  return enter(Call::pointer_info, [&](Lock&) -> HostResult {
+Result HostBackend::pointer_info(const void* pointer, PointerInfo* info) {
+  return enter(Call::pointer_info, [&](Lock&) -> Result {
     *info = host::pointer_info(runtime_, pointer);
     return ErrorCode::success;
   });

@@ -49,7 +49,7 @@ bool HostBackend::is_captured_to(const HostGraph& graph) const {
   });
 }
 
-HostResult HostBackend::check_copy(const HostGraph& graph) {
+Result HostBackend::check_copy(const HostGraph& graph) {
   HostNode* sole = nullptr;
   for_each_node(graph, [&](HostNode& node) {
     if (sole == nullptr && std::find(sole_types.begin(), sole_types.end(), node.type) != sole_types.end()) sole = &node;
@@ -60,19 +60,19 @@ HostResult HostBackend::check_copy(const HostGraph& graph) {
       text::format("a graph with a {} node cannot be cloned, nor be the child of another", node_type_name(sole->type)));
 }
 
-HostResult HostBackend::check_sole(const HostGraph& graph) {
+Result HostBackend::check_sole(const HostGraph& graph) {
   if (graph.exec.expired()) return ErrorCode::success;
   return fail(ErrorCode::not_supported,
               "a graph with conditional, allocation or free nodes has one executable at a time; destroy the first one");
 }
 
-HostResult HostBackend::check_removal(const HostGraph& graph) {
+Result HostBackend::check_removal(const HostGraph& graph) {
   return holds_any(graph, {NodeType::memory_allocate, NodeType::memory_free})
              ? fail(ErrorCode::not_supported, "nodes and edges of a graph with allocation or free nodes stay in it")
-             : HostResult(ErrorCode::success);
+             : Result(ErrorCode::success);
 }
 
-HostResult HostBackend::check_edge(const HostNode& from, const NodeType* to, const EdgeData& data) {
+Result HostBackend::check_edge(const HostNode& from, const NodeType* to, const EdgeData& data) {
   const auto refuse = [](const char* why) { return fail(ErrorCode::invalid_value, why); };
   if (data == EdgeData{}) return ErrorCode::success;
   if (data.type > 1 || data.from_port > 2 || data.to_port != 0) return refuse("there is no such type or port of edges");
@@ -84,7 +84,7 @@ HostResult HostBackend::check_edge(const HostNode& from, const NodeType* to, con
   return ErrorCode::success;
 }
 
-HostResult HostBackend::check_node(const NodeParams& params) const {
+Result HostBackend::check_node(const NodeParams& params) const {
   if (std::holds_alternative<PitchedCopyNodeParams>(params))
     return fail(ErrorCode::not_supported, pitched_copy_refused);
   MemoryKind destination, source;
@@ -96,8 +96,8 @@ HostResult HostBackend::check_node(const NodeParams& params) const {
             ErrorCode::not_supported,
             "in a graph, programmatic dependent launch is not a property of the kernel node: give the edge that "
             "leads to it type 1 and the port that it comes from");
-      HostResult bad = check_kernel(kernel);
-      return bad.failed() ? bad : check_launch_config(kernel);
+      if (Result bad = check_kernel(kernel); bad.failed()) return bad;
+      return check_launch_config(kernel);
     }
     case NodeType::memcpy:
       if (std::get<MemcpyNodeParams>(params).bytes == 0)
@@ -132,7 +132,7 @@ HostResult HostBackend::check_node(const NodeParams& params) const {
   return fail(ErrorCode::invalid_value, "there is no such type of nodes");
 }
 
-HostResult HostBackend::check_conditional(const HostGraph& graph, const ConditionalNodeParams& params) {
+Result HostBackend::check_conditional(const HostGraph& graph, const ConditionalNodeParams& params) {
   if (lies_in_child(graph))
     return fail(ErrorCode::not_supported, "a graph with a conditional node cannot be the child of another");
   const HostCondition* const condition = condition_of(graph, params.handle);
@@ -180,30 +180,30 @@ HostNode& HostBackend::add_with_graphs(HostGraph& graph, NodeParams& params, std
   return node;
 }
 
-ErrorCode HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle, const Dependencies& dependencies,
-                                      NodeParams& params) {
-  return enter(Call::graph_add_node, [&](Lock&) -> HostResult {
+Result HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle, const Dependencies& dependencies,
+                                   NodeParams& params) {
+  return enter(Call::graph_add_node, [&](Lock&) -> Result {
     HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     const NodeType type = node_type(params);
     std::vector<Dependency> before;
-    if (HostResult found = find_nodes(dependencies, graph, &before); found.failed()) return found;
+    if (Result found = find_nodes(dependencies, graph, &before); found.failed()) return found;
     for (auto each = before.begin(); each != before.end(); ++each) {
       if (std::find(before.begin(), each, *each) != each)
         return fail(ErrorCode::invalid_value, "a node can depend on another one only once");
-      if (HostResult bad = check_edge(*each->node, &type, each->data); bad.failed()) return bad;
+      if (Result bad = check_edge(*each->node, &type, each->data); bad.failed()) return bad;
     }
-    if (HostResult bad = check_node(params); bad.failed()) return bad;
+    if (Result bad = check_node(params); bad.failed()) return bad;
     if (const auto* const child = std::get_if<ChildGraphNodeParams>(&params))
       if (runtime_.find(child->graph) == graph) crash_as_driver("a graph becomes its own child");
     if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&params))
-      if (HostResult bad = check_conditional(*graph, *conditional); bad.failed()) return bad;
+      if (Result bad = check_conditional(*graph, *conditional); bad.failed()) return bad;
     if (type == NodeType::child_graph || type == NodeType::conditional) {
       *node = handle_of(add_with_graphs(*graph, params, before));
       return ErrorCode::success;
     }
     Work work;
-    if (HostResult bad = make_node_work(*graph, device_, params, &work); bad.failed()) return bad;
+    if (Result bad = make_node_work(*graph, device_, params, &work); bad.failed()) return bad;
     const HostNode& made = runtime_.add_node(*graph, device_, type, std::move(work), before);
     if (std::holds_alternative<GraphFree>(made.work)) note_free(made);
     if (const auto* const allocation = std::get_if<GraphAllocation>(&made.work))
@@ -213,13 +213,13 @@ ErrorCode HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle,
   });
 }
 
-ErrorCode HostBackend::graph_destroy_node(GraphNodeHandle handle) {
-  return enter(Call::graph_destroy_node, [&](Lock&) -> HostResult {
+Result HostBackend::graph_destroy_node(GraphNodeHandle handle) {
+  return enter(Call::graph_destroy_node, [&](Lock&) -> Result {
     HostNode* const node = runtime_.find(handle);
     if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
     if (is_captured_to(*node->graph))
       return fail(ErrorCode::illegal_state, "the graph is being captured to; end the capture first");
-    if (HostResult bad = check_removal(*node->graph); bad.failed()) return bad;
+    if (Result bad = check_removal(*node->graph); bad.failed()) return bad;
     if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&node->work))
       condition_of(*node->graph, conditional->handle)->has_node = false;
     runtime_.destroy(*node);
@@ -227,8 +227,8 @@ ErrorCode HostBackend::graph_destroy_node(GraphNodeHandle handle) {
   });
 }
 
-ErrorCode HostBackend::graph_node_type(GraphNodeHandle handle, NodeType* type) {
-  return enter(Call::graph_node_type, [&](Lock&) -> HostResult {
+Result HostBackend::graph_node_type(GraphNodeHandle handle, NodeType* type) {
+  return enter(Call::graph_node_type, [&](Lock&) -> Result {
     const HostNode* const node = runtime_.find(handle);
     if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
     *type = node->type;
@@ -236,8 +236,8 @@ ErrorCode HostBackend::graph_node_type(GraphNodeHandle handle, NodeType* type) {
   });
 }
 
-ErrorCode HostBackend::graph_node_params(GraphNodeHandle handle, NodeParams* params) {
-  return enter(Call::graph_node_params, [&](Lock&) -> HostResult {
+Result HostBackend::graph_node_params(GraphNodeHandle handle, NodeParams* params) {
+  return enter(Call::graph_node_params, [&](Lock&) -> Result {
     const HostNode* const node = runtime_.find(handle);
     if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
     *params = params_of(node->work);
@@ -245,8 +245,8 @@ ErrorCode HostBackend::graph_node_params(GraphNodeHandle handle, NodeParams* par
   });
 }
 
-ErrorCode HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodeParams& params) {
-  return enter(Call::graph_node_set_params, [&](Lock&) -> HostResult {
+Result HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodeParams& params) {
+  return enter(Call::graph_node_set_params, [&](Lock&) -> Result {
     HostNode* const node = runtime_.find(handle);
     if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
     if (node->type != node_type(params)) return fail(ErrorCode::invalid_value, "the node is of another type");
@@ -255,15 +255,15 @@ ErrorCode HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodeP
                   "the graphs in a node cannot be exchanged; change the nodes of these graphs, or make another node");
     if (is_memory_node(node->type))
       return fail(ErrorCode::not_supported, "an allocation or free node cannot be changed");
-    if (HostResult good = check_node(params); good.failed()) return good;
+    if (Result good = check_node(params); good.failed()) return good;
     node->work = make_work(params);
     return ErrorCode::success;
   });
 }
 
-ErrorCode HostBackend::graph_conditional_handle_create(ConditionalHandle* made, GraphHandle handle,
-                                                       unsigned default_value) {
-  return enter(Call::graph_conditional_handle_create, [&](Lock&) -> HostResult {
+Result HostBackend::graph_conditional_handle_create(ConditionalHandle* made, GraphHandle handle,
+                                                    unsigned default_value) {
+  return enter(Call::graph_conditional_handle_create, [&](Lock&) -> Result {
     HostGraph* const graph = runtime_.find(handle);
     if (graph == nullptr) return no_such("graph");
     graph->conditions.push_back(std::make_shared<HostCondition>(default_value));

@@ -21,8 +21,8 @@ class PointOperation final : public Operation {
 
 }  // namespace
 
-ErrorCode HostBackend::stream_create(StreamHandle* handle, StreamFlags flags, int priority) {
-  return enter(Call::stream_create, [&](Lock&) -> HostResult {
+Result HostBackend::stream_create(StreamHandle* handle, StreamFlags flags, int priority) {
+  return enter(Call::stream_create, [&](Lock&) -> Result {
     if (flags != StreamFlags::blocking && flags != StreamFlags::non_blocking)
       return fail(ErrorCode::invalid_value, "there are no such stream flags");
     HostStream& stream = runtime_.make_stream(device_, flags == StreamFlags::blocking, std::clamp(priority, -5, 0));
@@ -31,8 +31,8 @@ ErrorCode HostBackend::stream_create(StreamHandle* handle, StreamFlags flags, in
   });
 }
 
-ErrorCode HostBackend::stream_destroy(StreamHandle handle) {
-  return enter(Call::stream_destroy, [&](Lock&) -> HostResult {
+Result HostBackend::stream_destroy(StreamHandle handle) {
+  return enter(Call::stream_destroy, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr || stream->legacy || stream->thread != 0) return bad_handle("stream");
     runtime_.destroy(*stream);
@@ -40,74 +40,74 @@ ErrorCode HostBackend::stream_destroy(StreamHandle handle) {
   });
 }
 
-ErrorCode HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
-  return enter(Call::stream_flags, [&](Lock&) -> HostResult {
+Result HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
+  return enter(Call::stream_flags, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::stream_flags, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::stream_flags, stream); rule.failed()) return rule;
     *flags = stream->blocking ? StreamFlags::blocking : StreamFlags::non_blocking;
     return ErrorCode::success;
   });
 }
 
-ErrorCode HostBackend::stream_priority(StreamHandle handle, int* priority) {
-  return enter(Call::stream_priority, [&](Lock&) -> HostResult {
+Result HostBackend::stream_priority(StreamHandle handle, int* priority) {
+  return enter(Call::stream_priority, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::stream_priority, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::stream_priority, stream); rule.failed()) return rule;
     *priority = stream->priority;
     return ErrorCode::success;
   });
 }
 
-ErrorCode HostBackend::stream_id(StreamHandle handle, std::uint64_t* id) {
-  return enter(Call::stream_id, [&](Lock&) -> HostResult {
+Result HostBackend::stream_id(StreamHandle handle, std::uint64_t* id) {
+  return enter(Call::stream_id, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::stream_id, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::stream_id, stream); rule.failed()) return rule;
     *id = stream->id;
     return ErrorCode::success;
   });
 }
 
-ErrorCode HostBackend::stream_synchronize(StreamHandle handle) {
-  return enter(Call::stream_synchronize, [&](Lock& lock) -> HostResult {
+Result HostBackend::stream_synchronize(StreamHandle handle) {
+  return enter(Call::stream_synchronize, [&](Lock& lock) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    HostResult rule = check(Call::stream_synchronize, stream);
-    return rule.failed() ? rule : wait(lock, stream->device->frontier(*stream));
+    if (Result rule = check(Call::stream_synchronize, stream); rule.failed()) return rule;
+    return wait(lock, stream->device->frontier(*stream));
   });
 }
 
-ErrorCode HostBackend::stream_query(StreamHandle handle) {
-  return enter(Call::stream_query, [&](Lock& lock) -> HostResult {
+Result HostBackend::stream_query(StreamHandle handle) {
+  return enter(Call::stream_query, [&](Lock& lock) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    HostResult rule = check(Call::stream_query, stream);
-    return rule.failed() ? rule : query(lock, stream->device->frontier(*stream));
+    if (Result rule = check(Call::stream_query, stream); rule.failed()) return rule;
+    return query(lock, stream->device->frontier(*stream));
   });
 }
 
-HostResult HostBackend::check_use(EventUseFlags use) {
+Result HostBackend::check_use(EventUseFlags use) {
   return use == EventUseFlags::ordering || use == EventUseFlags::external
              ? ErrorCode::success
              : fail(ErrorCode::invalid_value, "there is no such flag for a use of an event");
 }
 
-ErrorCode HostBackend::stream_wait_event(StreamHandle stream_handle, EventHandle event_handle, EventUseFlags use) {
-  return enter(Call::stream_wait_event, [&](Lock&) -> HostResult {
+Result HostBackend::stream_wait_event(StreamHandle stream_handle, EventHandle event_handle, EventUseFlags use) {
+  return enter(Call::stream_wait_event, [&](Lock&) -> Result {
     HostStream* const stream = find(stream_handle);
     HostEvent* const event = runtime_.find(event_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (event == nullptr) return bad_handle("event");
-    if (HostResult bad = check_use(use); bad.failed()) return bad;
+    if (Result bad = check_use(use); bad.failed()) return bad;
     const bool external = use == EventUseFlags::external;
-    HostResult rule = check(Call::stream_wait_event, stream, event, external);
-    return rule.failed() ? rule : join(*stream, *event, external);
+    if (Result rule = check(Call::stream_wait_event, stream, event, external); rule.failed()) return rule;
+    return join(*stream, *event, external);
   });
 }
 
-HostResult HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
+Result HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
   if (stream.capture != nullptr && external) {
     submit(stream, NodeType::event_wait, EventWaitNodeParams{reinterpret_cast<EventHandle>(&event)});
     return ErrorCode::success;
@@ -127,8 +127,8 @@ HostResult HostBackend::join(HostStream& stream, HostEvent& event, bool external
   return ErrorCode::success;
 }
 
-ErrorCode HostBackend::event_create(EventHandle* handle, EventFlags flags) {
-  return enter(Call::event_create, [&](Lock&) -> HostResult {
+Result HostBackend::event_create(EventHandle* handle, EventFlags flags) {
+  return enter(Call::event_create, [&](Lock&) -> Result {
     if (flags != EventFlags::timing && flags != EventFlags::disable_timing)
       return fail(ErrorCode::invalid_value, "there are no such event flags");
     auto event = std::make_unique<HostEvent>();
@@ -141,20 +141,20 @@ ErrorCode HostBackend::event_create(EventHandle* handle, EventFlags flags) {
   });
 }
 
-ErrorCode HostBackend::event_destroy(EventHandle handle) {
+Result HostBackend::event_destroy(EventHandle handle) {
   return enter(Call::event_destroy,
                [&](Lock&) { return runtime_.events.erase(handle) == 1 ? ErrorCode::success : bad_handle("event"); });
 }
 
-ErrorCode HostBackend::event_record(EventHandle event_handle, StreamHandle stream_handle, EventUseFlags use) {
-  return enter(Call::event_record, [&](Lock&) -> HostResult {
+Result HostBackend::event_record(EventHandle event_handle, StreamHandle stream_handle, EventUseFlags use) {
+  return enter(Call::event_record, [&](Lock&) -> Result {
     HostStream* const stream = find(stream_handle);
     HostEvent* const event = runtime_.find(event_handle);
     if (stream == nullptr) return bad_handle("stream");
     if (event == nullptr) return bad_handle("event");
-    if (HostResult bad = check_use(use); bad.failed()) return bad;
+    if (Result bad = check_use(use); bad.failed()) return bad;
     const bool external = use == EventUseFlags::external;
-    if (HostResult rule = check(Call::event_record, stream, nullptr, external); rule.failed()) return rule;
+    if (Result rule = check(Call::event_record, stream, nullptr, external); rule.failed()) return rule;
     if (event->device != stream->device)
       return refuse_work(Call::event_record, *stream,
                          fail(ErrorCode::invalid_handle, "event and stream are of two devices"));
@@ -181,28 +181,28 @@ ErrorCode HostBackend::event_record(EventHandle event_handle, StreamHandle strea
   });
 }
 
-ErrorCode HostBackend::event_query(EventHandle handle) {
-  return enter(Call::event_query, [&](Lock& lock) -> HostResult {
+Result HostBackend::event_query(EventHandle handle) {
+  return enter(Call::event_query, [&](Lock& lock) -> Result {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
-    if (HostResult rule = check(Call::event_query, nullptr, event); rule.failed()) return rule;
+    if (Result rule = check(Call::event_query, nullptr, event); rule.failed()) return rule;
     const OperationRef point = event->point;
     return query(lock, {&point, 1});
   });
 }
 
-ErrorCode HostBackend::event_synchronize(EventHandle handle) {
-  return enter(Call::event_synchronize, [&](Lock& lock) -> HostResult {
+Result HostBackend::event_synchronize(EventHandle handle) {
+  return enter(Call::event_synchronize, [&](Lock& lock) -> Result {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
-    if (HostResult rule = check(Call::event_synchronize, nullptr, event); rule.failed()) return rule;
+    if (Result rule = check(Call::event_synchronize, nullptr, event); rule.failed()) return rule;
     const OperationRef point = event->point;
     return wait(lock, {&point, 1});
   });
 }
 
-ErrorCode HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_handle, EventHandle end_handle) {
-  return enter(Call::event_elapsed_ms, [&](Lock& lock) -> HostResult {
+Result HostBackend::event_elapsed_ms(float* milliseconds, EventHandle start_handle, EventHandle end_handle) {
+  return enter(Call::event_elapsed_ms, [&](Lock& lock) -> Result {
     make_progress(lock);
     const HostEvent* const start = runtime_.find(start_handle);
     const HostEvent* const end = runtime_.find(end_handle);

@@ -57,12 +57,12 @@ void HostBackend::submit(HostStream& stream, NodeType type, Work work, bool prog
   }
 }
 
-HostResult HostBackend::refuse_work(Call call, HostStream& stream, HostResult result) const {
+Result HostBackend::refuse_work(Call call, HostStream& stream, Result result) const {
   break_capture(stream, call, result);
   return result;
 }
 
-HostResult HostBackend::check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const {
+Result HostBackend::check_range(const void* pointer, std::size_t bytes, const char* what, MemoryKind* kind) const {
   if (pointer == nullptr) return fail(ErrorCode::invalid_value, text::format("the {} is null", what));
   const PointerInfo info = host::pointer_info(runtime_, pointer);
   *kind = info.kind;
@@ -89,7 +89,7 @@ HostResult HostBackend::check_range(const void* pointer, std::size_t bytes, cons
   return ErrorCode::success;
 }
 
-HostResult HostBackend::check_allocated(const void* pointer) const {
+Result HostBackend::check_allocated(const void* pointer) const {
   if (runtime_.graph_memory.empty()) return ErrorCode::success;
   const auto memory = runtime_.find_graph_memory(host::pointer_info(runtime_, pointer).base);
   if (memory == nullptr || memory->allocated()) return ErrorCode::success;
@@ -100,15 +100,15 @@ HostResult HostBackend::check_allocated(const void* pointer) const {
                    pointer));
 }
 
-HostResult HostBackend::check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination,
-                                     MemoryKind* source) const {
+Result HostBackend::check_memcpy(const MemcpyNodeParams& params, MemoryKind* destination, MemoryKind* source) const {
   *destination = *source = MemoryKind::unregistered;
   if (params.bytes == 0) return ErrorCode::success;
-  HostResult result = check_range(params.destination, params.bytes, "destination", destination);
-  return result.failed() ? result : check_range(params.source, params.bytes, "source", source);
+  if (Result result = check_range(params.destination, params.bytes, "destination", destination); result.failed())
+    return result;
+  return check_range(params.source, params.bytes, "source", source);
 }
 
-HostResult HostBackend::check_memset(const MemsetNodeParams& params) const {
+Result HostBackend::check_memset(const MemsetNodeParams& params) const {
   if (params.element_bytes != 1 && params.element_bytes != 2 && params.element_bytes != 4)
     return fail(ErrorCode::invalid_value,
                 text::format("an element has {} bytes; 1, 2 or 4 can be set", params.element_bytes));
@@ -117,13 +117,13 @@ HostResult HostBackend::check_memset(const MemsetNodeParams& params) const {
     return fail(ErrorCode::invalid_value, "the destination is not aligned to the element");
   if (params.count > SIZE_MAX / params.element_bytes) return fail(ErrorCode::invalid_value, "too many elements");
   MemoryKind kind;
-  HostResult result = check_range(params.destination, params.count * params.element_bytes, "destination", &kind);
+  Result result = check_range(params.destination, params.count * params.element_bytes, "destination", &kind);
   if (!result.failed() && kind == MemoryKind::unregistered)
     return fail(ErrorCode::invalid_value, "the destination is neither device memory nor pinned memory");
   return result;
 }
 
-HostResult HostBackend::check_kernel(const KernelNodeParams& params) const {
+Result HostBackend::check_kernel(const KernelNodeParams& params) const {
   if (params.function == nullptr) return fail(ErrorCode::invalid_handle, "there is no kernel");
   const auto& kernel = *reinterpret_cast<const KernelRecord*>(params.function);
   if (params.params == nullptr && !kernel.params.empty())
@@ -132,7 +132,7 @@ HostResult HostBackend::check_kernel(const KernelNodeParams& params) const {
   return ErrorCode::success;
 }
 
-HostResult HostBackend::check_launch_config(const KernelNodeParams& params) const {
+Result HostBackend::check_launch_config(const KernelNodeParams& params) const {
   const LaunchConfig& c = params.config;
   const auto refuse = [](std::string why) { return fail(ErrorCode::invalid_value, std::move(why)); };
   if (c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0 || c.block.x == 0 || c.block.y == 0 || c.block.z == 0)
@@ -164,22 +164,22 @@ HostResult HostBackend::check_launch_config(const KernelNodeParams& params) cons
   return ErrorCode::success;
 }
 
-HostResult HostBackend::wait_for_last(Lock& lock, const HostStream& stream) const {
+Result HostBackend::wait_for_last(Lock& lock, const HostStream& stream) const {
   const OperationRef last[] = {stream.tail};
   return wait(lock, last);
 }
 
-HostResult HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params) {
-  if (HostResult rule = check(call, &stream); rule.failed()) return rule;
+Result HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params) {
+  if (Result rule = check(call, &stream); rule.failed()) return rule;
   MemoryKind destination, source;
-  HostResult result = check_memcpy(params, &destination, &source);
+  Result result = check_memcpy(params, &destination, &source);
   if (result.failed() || params.bytes == 0) return result;
   if (stream.capture != nullptr) {
     submit(stream, NodeType::memcpy, params);
     return ErrorCode::success;
   }
   for (const void* const pointer : {static_cast<const void*>(params.destination), params.source})
-    if (HostResult bad = check_allocated(pointer); bad.failed()) return bad;
+    if (Result bad = check_allocated(pointer); bad.failed()) return bad;
   if (source == MemoryKind::unregistered && destination != MemoryKind::unregistered) {
     const auto* const first = static_cast<const std::byte*>(params.source);
     submit(stream, NodeType::memcpy, StagedCopy{params.destination, {first, first + params.bytes}});
@@ -191,44 +191,44 @@ HostResult HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const
   return ErrorCode::success;
 }
 
-ErrorCode HostBackend::copy(void* destination, const void* source, std::size_t bytes) {
-  return enter(Call::copy, [&](Lock& lock) -> HostResult {
+Result HostBackend::copy(void* destination, const void* source, std::size_t bytes) {
+  return enter(Call::copy, [&](Lock& lock) -> Result {
     return copy_on(lock, Call::copy, device_.legacy_stream(), {destination, source, bytes});
   });
 }
 
-ErrorCode HostBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle handle) {
-  return enter(Call::copy_async, [&](Lock& lock) -> HostResult {
+Result HostBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle handle) {
+  return enter(Call::copy_async, [&](Lock& lock) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     return copy_on(lock, Call::copy_async, *stream, {destination, source, bytes});
   });
 }
 
-HostResult HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params) {
-  if (HostResult rule = check(call, &stream); rule.failed()) return rule;
-  HostResult result = check_memset(params);
+Result HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params) {
+  if (Result rule = check(call, &stream); rule.failed()) return rule;
+  Result result = check_memset(params);
   if (result.failed() || params.count == 0) return result;
   if (stream.capture == nullptr)
-    if (HostResult bad = check_allocated(params.destination); bad.failed()) return bad;
+    if (Result bad = check_allocated(params.destination); bad.failed()) return bad;
   submit(stream, NodeType::memset, params);
   return call == Call::set ? wait_for_last(lock, stream) : ErrorCode::success;
 }
 
-ErrorCode HostBackend::set(const MemsetNodeParams& params) {
+Result HostBackend::set(const MemsetNodeParams& params) {
   return enter(Call::set, [&](Lock& lock) { return set_on(lock, Call::set, device_.legacy_stream(), params); });
 }
 
-ErrorCode HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handle) {
-  return enter(Call::set_async, [&](Lock& lock) -> HostResult {
+Result HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handle) {
+  return enter(Call::set_async, [&](Lock& lock) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
     return set_on(lock, Call::set_async, *stream, params);
   });
 }
 
-ErrorCode HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
-  return enter_unlocked(Call::kernel_function, [&]() -> HostResult {
+Result HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
+  return enter_unlocked(Call::kernel_function, [&]() -> Result {
     if (kernel.host_entry == nullptr)
       return fail(ErrorCode::invalid_device_function, "the kernel is a __global__ function, compiled for CUDA alone");
     *function = reinterpret_cast<FunctionHandle>(const_cast<KernelRecord*>(&kernel));
@@ -236,16 +236,16 @@ ErrorCode HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandl
   });
 }
 
-ErrorCode HostBackend::function_name(FunctionHandle function, const char** name) {
-  return enter_unlocked(Call::function_name, [&]() -> HostResult {
+Result HostBackend::function_name(FunctionHandle function, const char** name) {
+  return enter_unlocked(Call::function_name, [&]() -> Result {
     if (function == nullptr) return fail(ErrorCode::invalid_handle, "there is no kernel");
     *name = reinterpret_cast<const KernelRecord*>(function)->name.c_str();
     return ErrorCode::success;
   });
 }
 
-ErrorCode HostBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
-  return enter_unlocked(Call::function_param_info, [&]() -> HostResult {
+Result HostBackend::function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) {
+  return enter_unlocked(Call::function_param_info, [&]() -> Result {
     if (function == nullptr) return fail(ErrorCode::invalid_handle, "there is no kernel");
     const auto& params = reinterpret_cast<const KernelRecord*>(function)->params;
     if (index >= params.size())
@@ -255,8 +255,8 @@ ErrorCode HostBackend::function_param_info(FunctionHandle function, std::size_t 
   });
 }
 
-ErrorCode HostBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
-  return enter(Call::function_set_max_shared, [&](Lock&) -> HostResult {
+Result HostBackend::function_set_max_shared(FunctionHandle function, unsigned bytes) {
+  return enter(Call::function_set_max_shared, [&](Lock&) -> Result {
     if (function == nullptr) return fail(ErrorCode::invalid_handle, "there is no kernel");
     if (bytes > most_shared_bytes)
       return fail(ErrorCode::invalid_value,
@@ -266,14 +266,14 @@ ErrorCode HostBackend::function_set_max_shared(FunctionHandle function, unsigned
   });
 }
 
-ErrorCode HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle handle) {
-  return enter(Call::launch_kernel, [&](Lock&) -> HostResult {
+Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle handle) {
+  return enter(Call::launch_kernel, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::launch_kernel, stream); rule.failed()) return rule;
-    if (HostResult bad = check_kernel(launch); bad.failed()) return bad;
+    if (Result rule = check(Call::launch_kernel, stream); rule.failed()) return rule;
+    if (Result bad = check_kernel(launch); bad.failed()) return bad;
     if (stream->device != &device_) return fail(ErrorCode::invalid_handle, "the stream belongs to another device");
-    if (HostResult bad = check_launch_config(launch); bad.failed())
+    if (Result bad = check_launch_config(launch); bad.failed())
       return refuse_work(Call::launch_kernel, *stream, std::move(bad));
     // In a graph it is a property of the edges.
     KernelNodeParams alone = launch;
@@ -283,11 +283,11 @@ ErrorCode HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandl
   });
 }
 
-ErrorCode HostBackend::launch_host_function(const HostNodeParams& params, StreamHandle handle) {
-  return enter(Call::launch_host_function, [&](Lock&) -> HostResult {
+Result HostBackend::launch_host_function(const HostNodeParams& params, StreamHandle handle) {
+  return enter(Call::launch_host_function, [&](Lock&) -> Result {
     HostStream* const stream = find(handle);
     if (stream == nullptr) return bad_handle("stream");
-    if (HostResult rule = check(Call::launch_host_function, stream); rule.failed()) return rule;
+    if (Result rule = check(Call::launch_host_function, stream); rule.failed()) return rule;
     if (params.function == nullptr) return fail(ErrorCode::invalid_value, "the function is null");
     submit(*stream, NodeType::host, params);
     return ErrorCode::success;

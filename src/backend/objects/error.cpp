@@ -225,7 +225,11 @@ const char* result_description(ErrorCode result) noexcept {
 }
 
 BackendError::BackendError(std::string call, ErrorCode code, const std::string& detail, SourceLocation where)
-    : Error(backend_error_text(call, code, detail, where)), call_(std::move(call)), code_(code), where_(where) {}
+    : Error(backend_error_text(call, code, detail, where)),
+      call_(std::move(call)),
+      detail_(detail),
+      code_(code),
+      where_(where) {}
 
 CaptureError::CaptureError(ErrorCode code, const std::string& what, const CaptureReport& report)
     : Error(what), code_(code), report_(std::make_shared<const CaptureReport>(report)) {}

@@ -109,8 +109,8 @@ backend::CaptureInfo backend::capture_info(const StreamRef& stream) {
 [[gnu::hot]] CaptureStatus backend::capture_status(const StreamRef& stream, const char* call) {
   auto status = CaptureStatus::none;
   if (stream.is_default()) return status;
-  const ErrorCode result = stream.device().backend().stream_is_capturing(stream.native(), &status);
-  if (result == ErrorCode::success || result == ErrorCode::stream_capture_implicit) [[likely]]
+  const Result result = stream.device().backend().stream_is_capturing(stream.native(), &status);
+  if (!result.failed() || result == ErrorCode::stream_capture_implicit) [[likely]]
     return status;
   const detail::PublicCall public_call(call);
   raise(stream.device().backend(), Call::stream_is_capturing, result, SourceLocation::current());
@@ -118,8 +118,8 @@ backend::CaptureInfo backend::capture_info(const StreamRef& stream) {
 
 std::optional<CaptureStatus> backend::known_capture_status(const StreamRef& stream) noexcept {
   auto status = CaptureStatus::none;
-  const ErrorCode result = stream.device().backend().stream_is_capturing(stream.native(), &status);
-  return result == ErrorCode::success ? std::optional(status) : std::nullopt;
+  const Result result = stream.device().backend().stream_is_capturing(stream.native(), &status);
+  return !result.failed() ? std::optional(status) : std::nullopt;
 }
 
 bool backend::captures_work(const StreamRef& stream) {

@@ -28,7 +28,7 @@ enum class EndedGraph { destroy, keep };
 bool drop_capture(const StreamRef& stream, EndedGraph graph) noexcept {
   Backend& backend = stream.device().backend();
   const backend::RelaxedCaptureMode relaxed(backend);
-  ErrorCode ended = ErrorCode::success;
+  backend::Result ended = ErrorCode::success;
   for (const bool again : {false, true}) {
     const std::optional<CaptureStatus> status = backend::known_capture_status(stream);
     if (status ? *status == CaptureStatus::none : again) return false;
@@ -36,7 +36,7 @@ bool drop_capture(const StreamRef& stream, EndedGraph graph) noexcept {
     GraphHandle made = nullptr;
     ended = backend.stream_end_capture(stream.native(), &made);
     if (made != nullptr && graph == EndedGraph::destroy) backend::WarnOnError(backend).graph_destroy(made);
-    if (ended == ErrorCode::success) return made != nullptr;
+    if (!ended.failed()) return made != nullptr;
   }
   return false;
 }

@@ -15,6 +15,7 @@ using backend::Backend;
 using backend::Call;
 using backend::Checked;
 using backend::NodeType;
+using backend::Result;
 using backend::WarnOnError;
 
 namespace {
@@ -126,10 +127,10 @@ void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from
 // More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.
 constexpr unsigned shared_bytes_without_attribute = 48 * 1024;
 
-ErrorCode enable_shared_memory(Backend& backend, const NodeImage& image) {
+Result enable_shared_memory(Backend& backend, const NodeImage& image) {
   return image.type() == NodeType::kernel && image.config().shared_bytes > shared_bytes_without_attribute
              ? backend.function_set_max_shared(image.function(), image.config().shared_bytes)
-             : ErrorCode::success;
+             : Result(ErrorCode::success);
 }
 
 bool has_attributes(const NodeImage& kernel) {
@@ -143,20 +144,19 @@ class Write {
   Write(Backend& backend, GraphExecHandle exec, GraphNodeHandle node, const NodeImage& image, ParamPointers& pointers)
       : backend_(backend), exec_(exec), node_(node), image_(image), params_(image.params(pointers)) {}
 
-  /// Returns the code; `call` is the one that failed. Then neither has changed, unless what it takes to put them back
+  /// Returns the result; `call` is the one that failed. Then neither has changed, unless what it takes to put them back
   /// fails, too, which is a warning.
-  ErrorCode make(Call* call, const NodeImage& before) {
+  Result make(Call* call, const NodeImage& before) {
     if (auto* const kernel = std::get_if<backend::KernelNodeParams>(&params_))
       kernel->without_attributes = !has_attributes(before) && !has_attributes(image_);
-    ErrorCode result = ErrorCode::success;
     if (exec_ != nullptr) {
       *call = Call::graph_exec_node_set_params;
-      result = backend_.graph_exec_node_set_params(exec_, node_, params_);
-      if (result != ErrorCode::success) return result;
+      Result result = backend_.graph_exec_node_set_params(exec_, node_, params_);
+      if (result.failed()) return result;
     }
     *call = Call::graph_node_set_params;
-    result = backend_.graph_node_set_params(node_, params_);
-    if (result == ErrorCode::success) return result;
+    Result result = backend_.graph_node_set_params(node_, params_);
+    if (!result.failed()) return result;
     // The template can have some of the values: on CUDA, attributes of a kernel are set by further calls.
     ParamPointers pointers;
     Write(backend_, exec_, node_, before, pointers).put_back();
@@ -216,10 +216,9 @@ void NodeChanges::write(Backend& backend, GraphExecHandle exec, std::span<const 
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     Call call = Call::function_set_max_shared;
-    ErrorCode result = enable_shared_memory(backend, *step.to);
-    if (result == ErrorCode::success)
-      result = Write(backend, exec, step.node, *step.to, pointers).make(&call, *step.present);
-    if (result == ErrorCode::success) continue;
+    Result result = enable_shared_memory(backend, *step.to);
+    if (!result.failed()) result = Write(backend, exec, step.node, *step.to, pointers).make(&call, *step.present);
+    if (!result.failed()) continue;
     try {
       backend::raise(backend, call, result, SourceLocation::current(), describe(step.node) + "; nothing has changed");
     } catch (...) {
@@ -272,8 +271,8 @@ void NodeChanges::set_enabled(Backend& backend, GraphExecHandle exec, GraphNodeH
   if (this->enabled(node) == enabled) return;
   if (!enabled) disabled_.emplace(node, index);
   if (exec != nullptr) {
-    const ErrorCode result = backend.graph_node_set_enabled(exec, node, enabled);
-    if (result != ErrorCode::success) {
+    const Result result = backend.graph_node_set_enabled(exec, node, enabled);
+    if (result.failed()) {
       if (!enabled) disabled_.erase(node);
       backend::raise(backend, Call::graph_node_set_enabled, result, SourceLocation::current(), describe(node));
     }

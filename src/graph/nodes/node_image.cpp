@@ -52,13 +52,13 @@ const std::shared_ptr<const KernelLayouts::Layout>& KernelLayouts::of(Backend& b
   if (known != layouts_.end()) return known->second;
   Layout layout;
   KernelParam param;
-  ErrorCode result;
+  backend::Result result = ErrorCode::success;
   while ((result = backend.function_param_info(function, layout.params.size(), &param)) == ErrorCode::success)
     layout.params.push_back(param);
   if (result != ErrorCode::invalid_value) {  // the code after the last parameter
     if (result != ErrorCode::not_supported) backend::check(backend, Call::function_param_info, result);
     layout.params.clear();
-    layout.unknown = failure_text(Call::function_param_info, result);
+    layout.unknown = failure_text(Call::function_param_info, result.code());
   }
   return layouts_.emplace(function, std::make_shared<const Layout>(std::move(layout))).first->second;
 }

@@ -60,7 +60,7 @@ TEST(DeviceTest, SynchronizeWaitsForAllStreams) {
   const Device device = Device::parse("host");
   const Stream stream(device);
   test::Gate gate;
-  device.backend().launch_host_function({&test::Gate::pass, &gate}, stream.native());
+  (void)device.backend().launch_host_function({&test::Gate::pass, &gate}, stream.native());
   EXPECT_FALSE(stream.query());
   std::thread opener([&] { gate.open(); });
   device.synchronize();

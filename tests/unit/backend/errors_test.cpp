@@ -4,9 +4,11 @@
 
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backend/check.h"
+#include "backend/rules/capture_rules.h"
 #include "reprise/error.h"
 #include "tests/unit/memory/memory_fixture.h"
 
@@ -54,6 +56,7 @@ TEST(BackendErrorText, NamesCallCodeMeaningDetailAndPlace) {
   const BackendError error("cuMemAlloc", ErrorCode::stream_capture_unsupported, "more of it", here);
   EXPECT_EQ(error.call(), "cuMemAlloc");
   EXPECT_EQ(error.code(), ErrorCode::stream_capture_unsupported);
+  EXPECT_EQ(error.detail(), "more of it");
   EXPECT_EQ(error.where().line, here.line);
   const std::string text = error.what();
   for (const char* part : {"cuMemAlloc", "900", "cudaErrorStreamCaptureUnsupported", "not permitted while a stream",
@@ -66,6 +69,34 @@ TEST(BackendErrorText, LeavesOutWhatIsNotKnown) {
   const BackendError error("cuMemAlloc", static_cast<ErrorCode>(12345), "", SourceLocation{});
   EXPECT_THAT(error.what(), HasSubstr("12345"));
   EXPECT_THAT(error.what(), Not(HasSubstr("[")));
+}
+
+TEST(BackendResult, OfACallThatACaptureRefusesHasTheRule) {
+  const Stream stream(Device::parse("host"));
+  backend::Backend& backend = stream.device().backend();
+  ASSERT_EQ(backend.stream_begin_capture(stream.native(), CaptureMode::relaxed), ErrorCode::success);
+  backend::Result refused = backend.stream_synchronize(stream.native());
+  GraphHandle graph = nullptr;
+  EXPECT_EQ(backend.stream_end_capture(stream.native(), &graph), ErrorCode::stream_capture_invalidated);
+  ASSERT_NE(refused.rule(), nullptr);
+  EXPECT_EQ(refused, refused.rule()->result);
+  EXPECT_THAT(refused.detail(), HasSubstr(refused.rule()->sentence));
+  const backend::Result moved = std::move(refused);
+  EXPECT_EQ(moved, ErrorCode::stream_capture_unsupported);
+  EXPECT_NE(moved.rule(), nullptr);
+}
+
+TEST(Check, GivesTheReasonOfTheResultWhateverFailedSince) {
+  backend::Backend& backend = Device::parse("host").backend();
+  void* memory = nullptr;
+  const backend::Result refused = backend.memory_allocate(&memory, 0);
+  EXPECT_THAT(backend.event_synchronize(nullptr).detail(), HasSubstr("there is no such event"));
+  try {
+    backend::check(backend, backend::Call::memory_allocate, refused);
+    FAIL() << "no exception";
+  } catch (const BackendError& error) {
+    EXPECT_EQ(error.detail(), "0 bytes cannot be allocated");
+  }
 }
 
 TEST(Check, PassesSuccessAndThrowsTheRest) {

@@ -92,7 +92,7 @@ TEST_F(TrackedStreamTest, CannotBeMarkedWhenACaptureBeginsMeanwhile) {
 TEST_F(TrackedStreamTest, ThatEndsInACaptureWarnsThatTheEndOfItsWorkIsUnknown) {
   const Warnings warnings;
   const auto known = TrackedStream::find(*stream_);
-  backend_.stream_begin_capture(stream_->native(), CaptureMode::relaxed);
+  (void)backend_.stream_begin_capture(stream_->native(), CaptureMode::relaxed);
   stream_.reset();
   ASSERT_EQ(warnings.texts().size(), 1u);
   EXPECT_THAT(warnings.texts().front(), ::testing::HasSubstr("it was captured"));

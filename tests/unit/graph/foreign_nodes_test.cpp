@@ -37,8 +37,8 @@ class ForeignKernels final : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
 
-  ErrorCode graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
-    const ErrorCode result = FaultyBackend::graph_node_params(node, params);
+  backend::Result graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
+    backend::Result result = FaultyBackend::graph_node_params(node, params);
     auto* const kernel = std::get_if<backend::KernelNodeParams>(params);
     if (result != ErrorCode::success || kernel == nullptr) return result;
     auto& block = blocks_[node];
@@ -47,16 +47,16 @@ class ForeignKernels final : public backend::test::FaultyBackend {
     kernel->params = nullptr;
     return result;
   }
-  ErrorCode graph_node_set_params(GraphNodeHandle node, const backend::NodeParams& params) override {
+  backend::Result graph_node_set_params(GraphNodeHandle node, const backend::NodeParams& params) override {
     return with_pointers(params, [&](const auto& same) { return FaultyBackend::graph_node_set_params(node, same); });
   }
-  ErrorCode graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node,
-                                       const backend::NodeParams& params) override {
+  backend::Result graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node,
+                                             const backend::NodeParams& params) override {
     return with_pointers(params,
                          [&](const auto& same) { return FaultyBackend::graph_exec_node_set_params(exec, node, same); });
   }
-  ErrorCode function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
-    const ErrorCode result = FaultyBackend::function_param_info(function, index, param);
+  backend::Result function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
+    backend::Result result = FaultyBackend::function_param_info(function, index, param);
     param->type = nullptr;
     return result;
   }
@@ -67,7 +67,7 @@ class ForeignKernels final : public backend::test::FaultyBackend {
   }
 
   template <class F>
-  static ErrorCode with_pointers(const backend::NodeParams& params, const F& call) {
+  static backend::Result with_pointers(const backend::NodeParams& params, const F& call) {
     const auto* const packed = std::get_if<backend::KernelNodeParams>(&params);
     if (packed == nullptr) return call(params);
     const auto block = backend::packed_arguments(packed->extra);

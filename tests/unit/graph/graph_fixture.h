@@ -84,8 +84,8 @@ inline ::testing::AssertionResult contains(const std::string& what, const std::s
 /// Breaks the captures that a potentially unsafe call of this thread breaks, and returns the call's code.
 inline ErrorCode make_unsafe_call() {
   void* memory = nullptr;
-  const ErrorCode result = default_device().backend().memory_allocate(&memory, 512);
-  if (result == ErrorCode::success) default_device().backend().memory_free(memory);
+  const ErrorCode result = default_device().backend().memory_allocate(&memory, 512).code();
+  if (result == ErrorCode::success) (void)default_device().backend().memory_free(memory);
   return result;
 }
 

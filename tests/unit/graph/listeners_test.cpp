@@ -179,16 +179,16 @@ class PerThreadStreams final : public backend::test::FaultyBackend {
   static StreamHandle handle() { return reinterpret_cast<StreamHandle>(2); }
   inline static thread_local StreamHandle of_this_thread = nullptr;
 
-  ErrorCode stream_begin_capture(StreamHandle stream, CaptureMode mode) override {
+  backend::Result stream_begin_capture(StreamHandle stream, CaptureMode mode) override {
     return FaultyBackend::stream_begin_capture(meant(stream), mode);
   }
-  ErrorCode stream_capture_info(StreamHandle stream, backend::CaptureInfo* info) override {
+  backend::Result stream_capture_info(StreamHandle stream, backend::CaptureInfo* info) override {
     return FaultyBackend::stream_capture_info(meant(stream), info);
   }
-  ErrorCode stream_is_capturing(StreamHandle stream, CaptureStatus* status) override {
+  backend::Result stream_is_capturing(StreamHandle stream, CaptureStatus* status) override {
     return FaultyBackend::stream_is_capturing(meant(stream), status);
   }
-  ErrorCode stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
+  backend::Result stream_end_capture(StreamHandle stream, GraphHandle* graph) override {
     return FaultyBackend::stream_end_capture(meant(stream), graph);
   }
 

@@ -21,8 +21,8 @@ struct StoreNamed {
 class Overloads : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
-  ErrorCode function_name(FunctionHandle function, const char** name) override {
-    const ErrorCode result = FaultyBackend::function_name(function, name);
+  backend::Result function_name(FunctionHandle function, const char** name) override {
+    backend::Result result = FaultyBackend::function_name(function, name);
     const std::string_view symbol = *name;
     if (symbol.ends_with("Add")) *name = "_ZN2ns1fEi";                        // ns::f(int)
     if (symbol.ends_with("Multiply")) *name = "_ZN2ns1fEf";                   // ns::f(float)

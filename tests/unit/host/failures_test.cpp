@@ -25,9 +25,9 @@ backend::Backend& host() {
   return Device::parse("host").backend();
 }
 
-ErrorCode allocate(backend::Backend& runtime = host()) {
+backend::Result allocate(backend::Backend& runtime = host()) {
   void* memory = nullptr;
-  const ErrorCode result = runtime.memory_allocate(&memory, 512);
+  backend::Result result = runtime.memory_allocate(&memory, 512);
   if (result == ErrorCode::success) {
     EXPECT_EQ(runtime.memory_free(memory), ErrorCode::success);
   }

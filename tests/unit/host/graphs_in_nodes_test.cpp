@@ -307,7 +307,7 @@ struct BodyCapture {
     launch(inside, LaunchConfig{}, Increment{}, s.x.data());
   }
   void breaks(const Stream& stream) { EXPECT_NE(s.backend().stream_synchronize(stream.native()), ErrorCode::success); }
-  ErrorCode end(const Stream& stream) { return s.backend().stream_end_capture(stream.native(), &ended); }
+  backend::Result end(const Stream& stream) { return s.backend().stream_end_capture(stream.native(), &ended); }
 
   Scene s;
   const Stream inside;
@@ -438,7 +438,7 @@ TEST_F(GraphMemoryTest, IsRefusedToCopiesAndSetsWhileItIsNotAllocated) {
     EXPECT_EQ(s.backend().set_async({memory + 1, 0, 4, 1}, s.stream.native()), expected);
   };
   expect(ErrorCode::invalid_value);
-  EXPECT_THAT(s.backend().last_error_detail(), HasSubstr("not allocated now"));
+  EXPECT_THAT(s.backend().set_async({memory + 1, 0, 4, 1}, s.stream.native()).detail(), HasSubstr("not allocated now"));
   s.run(exec);
   expect(ErrorCode::success);
   s.runtime().memory_free_async(memory, s.stream.native());

@@ -57,8 +57,9 @@ void allocate_under_a_limit() {
   if (text.find("out of memory") == std::string::npos) std::_Exit(1);
   void* memory = nullptr;
   backend::Backend& backend = simulator.device().backend();
-  if (backend.memory_allocate(&memory, 100 * mebibyte) != ErrorCode::out_of_memory) std::_Exit(2);
-  if (backend.last_error_detail().find("ulimit -d") == std::string::npos) std::_Exit(3);
+  const backend::Result refused = backend.memory_allocate(&memory, 100 * mebibyte);
+  if (refused != ErrorCode::out_of_memory) std::_Exit(2);
+  if (refused.detail().find("ulimit -d") == std::string::npos) std::_Exit(3);
   Buffer<char> small(4 * mebibyte, stream);  // less than the usual step
   small.fill_bytes_async(1, stream);
   if (small.read(stream).back() != 1) std::_Exit(4);

@@ -196,8 +196,8 @@ TEST_F(Annotations, AQueryThatFailsWhenAScopeIsLeftFailsTheCapture) {
 class Reversing final : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
-  ErrorCode graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) override {
-    const ErrorCode result = FaultyBackend::graph_nodes(graph, nodes);
+  backend::Result graph_nodes(GraphHandle graph, std::vector<GraphNodeHandle>* nodes) override {
+    backend::Result result = FaultyBackend::graph_nodes(graph, nodes);
     if (result == ErrorCode::success) std::reverse(nodes->begin(), nodes->end());
     return result;
   }

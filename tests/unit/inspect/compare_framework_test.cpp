@@ -35,7 +35,7 @@ class OtherAllocator {
       backend::Checked(runtime_).memory_allocate(&segment, blocks_of_segment * block_bytes);
   }
   ~OtherAllocator() {
-    for (void* const segment : segments_) runtime_.memory_free(segment);
+    for (void* const segment : segments_) (void)runtime_.memory_free(segment);
   }
 
   /// The first block that is free, in the pool of the capture that the current stream is in.

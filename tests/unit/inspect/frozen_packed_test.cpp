@@ -47,15 +47,15 @@ class Packed {
 class PacksArguments final : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
-  ErrorCode graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
-    const ErrorCode result = FaultyBackend::graph_node_params(node, params);
+  backend::Result graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
+    backend::Result result = FaultyBackend::graph_node_params(node, params);
     auto* const kernel = std::get_if<backend::KernelNodeParams>(params);
     if (result != ErrorCode::success || kernel == nullptr) return result;
     kernel->extra = packed_.insert_or_assign(node, std::make_unique<Packed>(*kernel)).first->second->extra();
     kernel->params = nullptr;
     return result;
   }
-  ErrorCode function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
+  backend::Result function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
     return knows_layouts ? FaultyBackend::function_param_info(function, index, param) : ErrorCode::not_supported;
   }
   bool knows_layouts = true;

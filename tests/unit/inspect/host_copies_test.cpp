@@ -96,8 +96,8 @@ TEST_F(HostCopies, ThatOtherCallsOfTheRuntimeCapturedAreRefusedToo) {
 class Pitched final : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
-  ErrorCode graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
-    const ErrorCode result = FaultyBackend::graph_node_params(node, params);
+  backend::Result graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
+    backend::Result result = FaultyBackend::graph_node_params(node, params);
     const auto* const copy = std::get_if<backend::MemcpyNodeParams>(params);
     if (result != ErrorCode::success || copy == nullptr) return result;
     const std::size_t row = copy->bytes / 2;

@@ -32,7 +32,7 @@ class OtherAllocator : public memory::BlockOwner {
     }
   }
   ~OtherAllocator() {
-    for (int* block : blocks_) runtime_.memory_free(block);
+    for (int* block : blocks_) (void)runtime_.memory_free(block);
   }
 
   int* block(std::size_t number) const { return blocks_[number]; }

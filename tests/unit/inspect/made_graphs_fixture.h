@@ -17,7 +17,7 @@ namespace reprise::inspect::test {
 class Pretending : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
-  ErrorCode graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
+  backend::Result graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
     const auto found = pretended.find(node);
     if (found == pretended.end()) return FaultyBackend::graph_node_params(node, params);
     *params = found->second;

@@ -22,8 +22,8 @@ using ::testing::SizeIs;
 class Foreign final : public Pretending {
  public:
   using Pretending::Pretending;
-  ErrorCode function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
-    const ErrorCode result = FaultyBackend::function_param_info(function, index, param);
+  backend::Result function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
+    backend::Result result = FaultyBackend::function_param_info(function, index, param);
     if (!knows_types) {
       param->whole = false;
       param->type = nullptr;

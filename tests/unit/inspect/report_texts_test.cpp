@@ -76,7 +76,7 @@ class Scene {
     CaptureStatus status = CaptureStatus::none;
     GraphHandle made = nullptr;
     EXPECT_EQ(runtime_.stream_is_capturing(side_.native(), &status), ErrorCode::success);
-    if (status != CaptureStatus::none) runtime_.stream_end_capture(side_.native(), &made);
+    if (status != CaptureStatus::none) (void)runtime_.stream_end_capture(side_.native(), &made);
     for (const GraphHandle graph : {made != template_ ? made : nullptr, template_, older_})
       if (graph != nullptr) {
         EXPECT_EQ(runtime_.graph_destroy(graph), ErrorCode::success);
@@ -90,8 +90,9 @@ class Scene {
     const bool ends = call == Call::stream_end_capture && stream_ == captured_.native();
     if (ends && situation_ != Situation::wrong_thread) return effect_of_end();
     const auto make = [&] {
-      found.result = make_call(call);
-      found.detail = runtime_.last_error_detail();
+      const backend::Result result = make_call(call);
+      found.result = result.code();
+      found.detail = result.detail();
     };
     if (situation_ == Situation::wrong_thread)
       std::thread(make).join();
@@ -174,7 +175,7 @@ class Scene {
     }
   }
 
-  ErrorCode make_call(Call call) {
+  backend::Result make_call(Call call) {
     void* memory = nullptr;
     backend::StreamFlags flags{};
     std::uint64_t id = 0;

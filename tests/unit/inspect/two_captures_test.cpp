@@ -164,7 +164,7 @@ TEST_P(TwoCaptures, AreRefusedByCaptureBeginAndTheScope) {
 class Withholding final : public backend::test::FaultyBackend {
  public:
   using FaultyBackend::FaultyBackend;
-  ErrorCode function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
+  backend::Result function_param_info(FunctionHandle function, std::size_t index, KernelParam* param) override {
     return provides ? FaultyBackend::function_param_info(function, index, param) : ErrorCode::not_supported;
   }
   bool provides = false;

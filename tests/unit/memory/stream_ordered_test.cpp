@@ -111,7 +111,7 @@ class PendingFrees : public ::testing::Test {
   DeviceGuard device_guard_{simulator_.device()};
   Stream stream_, other_;
 
-  ErrorCode allocate(void** memory, std::size_t bytes, const Stream& stream) {
+  backend::Result allocate(void** memory, std::size_t bytes, const Stream& stream) {
     return simulator_.device().backend().memory_allocate_async(memory, bytes, stream.native());
   }
 };

@@ -59,8 +59,8 @@ class ExternalGeneratorInAGraph : public ::testing::Test {
   ~ExternalGeneratorInAGraph() override {
     current_stream().synchronize();
     stream_.ref().synchronize();
-    if (exec_ != nullptr) backend_.graph_exec_destroy(exec_);
-    if (graph_ != nullptr) backend_.graph_destroy(graph_);
+    if (exec_ != nullptr) (void)backend_.graph_exec_destroy(exec_);
+    if (graph_ != nullptr) (void)backend_.graph_destroy(graph_);
   }
 
   void draw_into(Buffer<unsigned>& x, PhiloxState state, const StreamRef& stream) {

@@ -222,11 +222,11 @@ void add_stacks(HostRuntime& runtime) {
   for (HostWorkWatch* const watch : runtime.work_watches) watch->complete(stack, annotation);
 }
 
-HostResult check_capture_rules(HostRuntime& runtime, const CallSite& site) {
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {
   return check_capture_rules(runtime, site, class_of(site.call), cuda_name(site.call));
 }
 
-HostResult check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name) {
   if (runtime.captures.empty() && (site.stream == nullptr || !site.stream->legacy) && site.event == nullptr &&
       !site.external && call_class != CallClass::capture_end && call_class != CallClass::capture_update)
     return ErrorCode::success;
@@ -277,21 +277,21 @@ HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, 
   return node;
 }
 
-void break_capture(const HostStream& stream, Call call, const HostResult& result) {
+void break_capture(const HostStream& stream, Call call, const Result& result) {
   if (stream.capture == nullptr || !is_active(*stream.capture)) return;
-  CaptureFindings::ObservedCall reported = reported_call(cuda_name(call), result.code, nullptr);
-  reported.detail = result.detail;
+  CaptureFindings::ObservedCall reported = reported_call(cuda_name(call), result.code(), nullptr);
+  reported.detail = result.detail();
   reported.stream = handle_of(stream);
   break_one(*stream.capture, std::move(reported));
 }
 
-void note_refused(HostRuntime& runtime, Call call, const HostResult& result) {
+void note_refused(HostRuntime& runtime, Call call, const Result& result) {
   // Other failures do not concern the graph.
-  if (!is_work(class_of(call)) && !is_about_captures(result.code)) return;
+  if (!is_work(class_of(call)) && !is_about_captures(result.code())) return;
   for (const auto& capture : runtime.captures) {
     if (!is_active(*capture) || capture->thread != std::this_thread::get_id()) continue;
-    CaptureFindings::ObservedCall reported = reported_call(cuda_name(call), result.code, result.rule);
-    if (result.rule == nullptr) reported.detail = result.detail;
+    CaptureFindings::ObservedCall reported = reported_call(cuda_name(call), result.code(), result.rule());
+    if (result.rule() == nullptr) reported.detail = result.detail();
     add_call(capture->findings.refused, std::move(reported));
   }
 }

@@ -3,7 +3,7 @@
 
 #include "backend/call.h"
 #include "backend/host/host_device.h"
-#include "backend/host/host_result.h"
+#include "backend/result.h"
 #include "backend/rules/capture_rules.h"
 
 // Captures: the check of the rules; begin, growth and end of a capture. All with the runtime's mutex held.
@@ -22,11 +22,11 @@ struct CallSite {
 
 /// Applies the capture rules, in this place only: finds the first rule that matches, applies its effect to the
 /// captures, and returns its code and text; success if none matches.
-HostResult check_capture_rules(HostRuntime& runtime, const CallSite& site);
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site);
 
 /// The same for a call of CUDA that is not in the backend interface: of this class, and with CUDA's name. The call of
 /// the site is ignored.
-HostResult check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name);
+Result check_capture_rules(HostRuntime& runtime, const CallSite& site, CallClass call_class, const char* name);
 
 /// The calling thread's capture mode.
 CaptureMode& thread_capture_mode() noexcept;
@@ -42,10 +42,10 @@ void join_capture(HostStream& stream, const std::shared_ptr<HostCapture>& captur
 HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work, bool programmatic = false);
 
 /// Breaks the capture of a stream after a call on it failed for another reason than captures.
-void break_capture(const HostStream& stream, Call call, const HostResult& result);
+void break_capture(const HostStream& stream, Call call, const Result& result);
 
 /// Notes a failed call in captures begun by the calling thread that it did not break, if calls are watched.
-void note_refused(HostRuntime& runtime, Call call, const HostResult& result);
+void note_refused(HostRuntime& runtime, Call call, const Result& result);
 
 /// Ends the capture: its streams are ordinary again. The graph stays.
 void finish_capture(HostRuntime& runtime, HostCapture& capture);

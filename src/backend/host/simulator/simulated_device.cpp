@@ -62,12 +62,11 @@ class NoMonitor final : public Monitor {
   }
 };
 
-ErrorCode fail_closed(const SimulatedDevice& device) {
-  thread_error_detail() = text::format(
-      "the HostSimulator of {} has ended, and nothing kept the device open; keep the HostSimulator alive "
-      "while its device is used",
-      Device(const_cast<SimulatedDevice&>(device)).str());
-  return ErrorCode::context_is_destroyed;
+Result fail_closed(const SimulatedDevice& device) {
+  return {ErrorCode::context_is_destroyed,
+          text::format("the HostSimulator of {} has ended, and nothing kept the device open; keep the HostSimulator "
+                       "alive while its device is used",
+                       Device(const_cast<SimulatedDevice&>(device)).str())};
 }
 
 }  // namespace
@@ -181,10 +180,6 @@ std::string SimulatedDevice::device_name() const {
   return "simulated host device";
 }
 
-std::string SimulatedDevice::last_error_detail() const {
-  return thread_error_detail();
-}
-
 Monitor& SimulatedDevice::monitor() noexcept {
   static support::Immortal<NoMonitor> none;
   HostBackend* const open = backend();
@@ -192,7 +187,7 @@ Monitor& SimulatedDevice::monitor() noexcept {
 }
 
 #define REPRISE_CALL(name, cuda, parameters, arguments)                 \
-  ErrorCode SimulatedDevice::name parameters {                          \
+  Result SimulatedDevice::name parameters {                             \
     HostBackend* const open = backend();                                \
     return open != nullptr ? open->name arguments : fail_closed(*this); \
   }

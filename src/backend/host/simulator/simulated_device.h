@@ -38,9 +38,8 @@ class SimulatedDevice final : public Backend, public DeviceUses {
   DeviceType type() const noexcept override { return DeviceType::host; }
   int index() const noexcept override { return number_.load(std::memory_order_relaxed); }
   std::string device_name() const override;
-  std::string last_error_detail() const override;
   Monitor& monitor() noexcept override;
-#define REPRISE_CALL(name, cuda, parameters, arguments) ErrorCode name parameters override;
+#define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
 #include "backend/calls.def"
 
  private:
