@@ -313,7 +313,7 @@ class REPRISE_EXPORT CUDAGraph {
   /// As above: `graph.set({{factor, 0.25f}, {source, x.data()}})`.
   void set(std::initializer_list<ParameterValue> values) { set(std::span(values.begin(), values.size())); }
 
-  /// The value that replays use.
+  /// The value that replays use; where other code edited the template, the one that they use after instantiate().
   /// \throws UsageError as set(), but for values; within the hook `captured`, before which no parameter is known.
   template <class T>
   T get(const Parameter<T>& parameter) const {

@@ -79,22 +79,23 @@ void Recording::begin_segment() {
 }
 
 void Recording::watch_outside() {
-  const auto watch = [&](std::string name, const StreamRef& stream) {
-    outside_.push_back(
-        {std::move(name), stream.device().backend().monitor().watch_work(stream.native(), /*last=*/nullptr)});
+  const auto watch = [&](std::string name, const Fork& fork) {
+    backend::Monitor& monitor = fork.stream.device().backend().monitor();
+    outside_.push_back({std::move(name), fork, monitor.watch_work(fork.stream.native(), /*last=*/nullptr)});
   };
-  if (plan_.outside) watch("the caller's stream", *plan_.outside);
-  for (const StreamRef& each : forks_before_)
-    if (each != plan_.outside)
+  if (plan_.outside) watch("the caller's stream", {*plan_.outside, nullptr});
+  std::erase_if(forks_before_, [](const Fork& each) { return each.has_ended(); });
+  for (const Fork& each : forks_before_)
+    if (each.stream != plan_.outside)
       watch(text::format("the stream {} (forked off in an earlier segment, not in this one)",
-                         static_cast<const void*>(each.native())),
+                         static_cast<const void*>(each.stream.native())),
             each);
 }
 
 void Recording::require_nothing_outside() {
   for (const Outside& each : std::exchange(outside_, {})) {
     const std::optional<backend::CaptureFindings::ObservedCall> call = each.watch->first();
-    if (!call) continue;
+    if (!call || each.fork.has_ended()) continue;  // another stream may have its handle
     has_run_outside_ = true;
     throw UsageError(
         text::format("{}: expected a body that submits its work to current_stream(), or to streams that were forked "
@@ -116,7 +117,8 @@ std::size_t Recording::end_segment(bool is_last) {
   if (!is_last || !breaks_.empty()) impl.options.allow_empty = true;
   if (!is_last && breaks_.empty()) impl.options.name = segment_name(1);
   for (const StreamRef& each : forks_->streams())
-    if (std::ranges::find(forks_before_, each) == forks_before_.end()) forks_before_.push_back(each);
+    if (std::ranges::find(forks_before_, each, &Fork::stream) == forks_before_.end())
+      forks_before_.push_back({each, backend::TrackedStream::find(each)});
   end_capture(found);
   nodes_ += nodes.size();
   return nodes.size();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/monitor.h"
+#include "backend/objects/tracked_stream.h"
 #include "breakable/breaks.h"
 #include "breakable/forks.h"
 #include "memory/lifetime/last_launch.h"
@@ -79,9 +80,17 @@ class Recording {
   std::size_t nodes() const noexcept { return nodes_; }  ///< of all segments that have ended
 
  private:
+  /// A stream that was forked off in an earlier segment. Null `tracked`: a foreign one, whose end is not notified.
+  struct Fork {
+    StreamRef stream;
+    std::shared_ptr<backend::TrackedStream> tracked;
+
+    bool has_ended() const noexcept { return tracked != nullptr && !tracked->is(stream); }
+  };
   /// A stream that takes part in no capture when a segment begins, and the work that is submitted to it meanwhile.
   struct Outside {
     std::string name;  // for errors
+    Fork fork;         // also of the caller's stream
     std::unique_ptr<backend::WorkWatch> watch;
   };
 
@@ -101,9 +110,9 @@ class Recording {
   const RecordingPlan plan_;
   const std::string name_ = plan_.options.name;
   Recording* const before_;
-  std::shared_ptr<Forks> forks_;         // of the segment
-  std::vector<StreamRef> forks_before_;  // of earlier segments, which captured what the body submitted to them
-  std::vector<Outside> outside_;         // of the segment
+  std::shared_ptr<Forks> forks_;    // of the segment
+  std::vector<Fork> forks_before_;  // of earlier segments, which captured what the body submitted to them
+  std::vector<Outside> outside_;    // of the segment
   std::exception_ptr failure_;
   bool capturing_ = false;
   bool has_run_ = false;

@@ -146,14 +146,16 @@ void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t added) {
     fresh.too_large = true;
     memory::ReleaseQueue::drain();
   }
-  const std::size_t own = fresh.entry != nullptr ? 1 : 0;
+  // Without an entry, the record may be erased when others lose theirs.
+  const bool has_entry = fresh.entry != nullptr;
+  const std::size_t own = has_entry ? 1 : 0;
   while (bytes() > max_bytes && records.entries() > own) evict(*records.oldest(), RecaptureCause::evicted_bytes);
   const std::uint64_t needed = bytes();
   if (needed <= max_bytes) return;
   const bool alone = pool_captures == 1;
-  if (fresh.entry != nullptr) evict(fresh, RecaptureCause::evicted_bytes);
+  if (has_entry) evict(fresh, RecaptureCause::evicted_bytes);
   begin_pool();
-  if (added > max_bytes) return;
+  if (!has_entry) return;
   fresh.bytes = alone ? needed : added;
   // What others left in the pool may be the reason: the next call captures it alone.
   if (!alone) return;

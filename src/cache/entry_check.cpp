@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cache/entry.h"
+#include "graph/cuda_graph_impl.h"
 #include "inspect/diff/graph_differences.h"
 #include "text/format.h"
 
@@ -15,6 +16,7 @@
 namespace reprise::caches {
 
 using cache_detail::ResultMemory;
+using graphs::GraphAccess;
 
 namespace {
 
@@ -70,6 +72,8 @@ std::string Entry::check(const Call& call) {
     at.push_back({input.copied ? input.data() : call.inputs[i].data, input.bytes, input.written});
   }
   CUDAGraph again;
+  // Progress marks are in the same memory then.
+  GraphAccess::of(again, "GraphCache").listeners.inherit(GraphAccess::of(graph_, "GraphCache").listeners);
   const BodyResults results = capture(again, call, at, /*instantiate=*/false, /*run=*/nullptr);
   return certain(diff(graph_, again)) + result_differences(again, results);
 }

@@ -152,6 +152,8 @@ struct CUDAGraph::Impl {
   void forget_editable() noexcept {
     if (may_be_edited) changes.forget();
   }
+  /// The executable may have other values than the template: those before an edit.
+  bool executable_may_differ() const noexcept { return may_be_edited && exec != nullptr; }
   using Paired = std::function<void(const graphs::TemplatePairs& pairs)>;
   /// Takes over the work of another graph: values of the template's nodes, the executable if there is one, and what
   /// listeners keep of it. Needs the launch mutexes of both, and templates of one device. Returns why that cannot be;

@@ -190,7 +190,7 @@ const KernelParam& NodeViews::parameter(const char* call, const NodeImage& kerne
 void NodeViews::change(const char* call, NodeImage to) const {
   const NodeImage& from = impl_.changes.values(impl_.backend(), node_.handle_);
   NodeChanges::check(*impl_.device, impl_.exec, from, to, [&] { return text::format("{}, {}", call, text()); });
-  if (from.same_values(to)) return;
+  if (!impl_.executable_may_differ() && from.same_values(to)) return;
   NodeChange changed{node_.handle_, std::move(to)};
   impl_.change_nodes({&changed, 1});
   impl_.parameters.node_changed(node_.handle_);

@@ -37,10 +37,11 @@ KernelText kernel_text(Impl& impl, const NumberedNode& node) {
   Checked(impl.backend()).function_name(kernel.function(), &text.symbol);
   text.parameters = backend::kernel_parameters_text(text.symbol);
   const auto has_no_type = [](const KernelParam& param) { return param.type == nullptr; };
-  if (!text.parameters.empty() || kernel.layout().empty() || std::ranges::any_of(kernel.layout(), has_no_type))
+  if (!text.parameters.empty() || !kernel.unknown().empty() || std::ranges::any_of(kernel.layout(), has_no_type))
     return text;
+  text.parameters = "(";
   for (const KernelParam& param : kernel.layout())
-    text.parameters += (text.parameters.empty() ? "(" : ", ") + detail::kernel_name(*param.type);
+    text.parameters += (text.parameters.size() == 1 ? "" : ", ") + detail::kernel_name(*param.type);
   text.parameters += ")";
   return text;
 }

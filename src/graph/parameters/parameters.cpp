@@ -179,9 +179,10 @@ class Batch {
   }
 
   void apply(const char* call) {
-    std::erase_if(changes_, [&](const NodeChange& change) {
-      return impl_.changes.values(impl_.backend(), change.node).same_values(change.to);
-    });
+    if (!impl_.executable_may_differ())
+      std::erase_if(changes_, [&](const NodeChange& change) {
+        return impl_.changes.values(impl_.backend(), change.node).same_values(change.to);
+      });
     for (const NodeChange& change : changes_)
       NodeChanges::check(*impl_.device, impl_.exec, impl_.changes.values(impl_.backend(), change.node), change.to,
                          [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });

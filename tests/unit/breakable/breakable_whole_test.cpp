@@ -214,6 +214,30 @@ TEST(ForksOfBreakableGraphs, OfAnEarlierSegmentMayBeUsedInEagerPartsAndDestroyed
   EXPECT_EQ(first(y), 6);
 }
 
+TEST(ForksOfBreakableGraphs, OfAnEarlierSegmentMayLeaveTheirHandlesToOtherStreams) {
+  Buffer<int> x = zeros(), y = zeros();
+  auto gone = std::make_unique<Stream>();
+  std::vector<Stream> others;
+  current_stream().synchronize();
+  BreakableGraph graph = breakable({.capture_error_mode = CaptureMode::relaxed}, [&](StreamRef stream) {
+    gone->ref().wait(stream);
+    add(x, 1, *gone);
+    stream.wait(*gone);
+    eager([] {});
+    add(x);
+    const StreamHandle handle = gone->native();
+    gone.reset();
+    for (int i = 0; i < 20 && (others.empty() || others.back().native() != handle); ++i) others.emplace_back();
+    add(y, 1, others.back());  // no part of the graph, as before the first eager part
+    eager([] {});
+    add(x);
+  });
+  for (const Stream& each : others) each.synchronize();
+  graph.replay();
+  EXPECT_EQ(first(x), 6);
+  EXPECT_EQ(first(y), 1);
+}
+
 TEST(ForksOfBreakableGraphs, MadeByOtherCodeAreNamedByTheirNodesWithFullReports) {
   const Warnings warnings;
   Buffer<int> x = zeros(), y = zeros();

@@ -4,6 +4,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -209,6 +210,26 @@ TEST(GraphCacheBounds, AKeyWithEagerPartsThatAloneHasMoreBytesRunsEagerlyAndTake
   EXPECT_TRUE(cache.failure({1}));
   EXPECT_EQ(warnings.texts().size(), 1u);
   EXPECT_EQ(cache.statistics().captures.number, 2u);
+}
+
+// While the launch runs, nothing of the pool is released: the others go, and the record of the key, of which there may
+// be one without a graph.
+TEST(GraphCacheBounds, AKeyThatAloneHasMoreBytesMayBeForgottenWhileItsLaunchRuns) {
+  const Warnings warnings;
+  GraphCache cache({.max_bytes = 8u << 20, .max_keys = 1, .capture_after = 0});
+  Buffer<int> count = zeros();
+  const auto small = [&] { graphs::test::add(count); };
+  for (int key = 0; key < 3; ++key) cache.run({key}, small);
+  cache.run({"large"}, [&] {
+    small();
+    eager([] {});
+    Buffer<char> scratch(30u << 20);
+    scratch.fill_bytes_async(1);
+    launch_host([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
+  });
+  EXPECT_EQ(cache.size(), 0u);
+  for (int key = 0; key < 3; ++key) cache.run({key}, small);
+  EXPECT_EQ(read(count), std::vector<int>{7});
 }
 
 TEST(GraphCacheBounds, OneWarningTellsOfAllKeysThatAreTooLarge) {

@@ -324,6 +324,18 @@ TEST(ChecksOfGraphCaches, NameWhatBodiesOfOneTypeHold) {
   EXPECT_TRUE(contains(text, "then 0x7 (7,"));
 }
 
+TEST(ChecksOfGraphCaches, FindProgressMarksUnchanged) {
+  GraphCache cache({.capture_after = 0, .check_every = 1, .capture = {.progress_marks = true}});
+  Buffer<int> x = counting(n);
+  for (int i = 0; i < 3; ++i)
+    cache.run({n}, inputs(inout(x)), [](DeviceView<int> view) {
+      const annotate scope("step");
+      Incrementing()(view);
+    });
+  EXPECT_EQ(cache.statistics().checks.number, 2u);
+  EXPECT_EQ(cache.statistics().hits.number, 2u);
+}
+
 TEST(ChecksOfGraphCaches, NameMemoryThatMoved) {
   GraphCache cache({.capture_after = 0, .check_every = 1});
   Buffer<int> weights = counting(n);

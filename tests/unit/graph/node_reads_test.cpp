@@ -221,6 +221,31 @@ TEST_P(ReadsOfNodes, AHandleOfANodeMayBeUsedToChangeIt) {
   EXPECT_EQ(graph_.nodes()[1].arg<int*>(0), x_.data());
 }
 
+TEST_P(ReadsOfNodes, AValueThatOtherCodeGaveTheTemplateReachesTheExecutableWhenItIsSet) {
+  if (GetParam() == Template::own) GTEST_SKIP() << "other code must not change the template";
+  for (const bool by_parameter : {true, false}) {
+    graph_ = captured(1, x_);
+    const Parameter<int*> x = graph_.parameter(x_.data());
+    const GraphNode node = graph_.nodes()[0];
+    backend::Backend& runtime = default_device().backend();
+    backend::NodeParams params = backend::EmptyNodeParams{};
+    ASSERT_EQ(runtime.graph_node_params(node.native(), &params), ErrorCode::success);
+    int* data = y_.data();
+    int amount = 7;
+    std::size_t size = x_.size();
+    void* arguments[] = {&data, &amount, &size};
+    std::get<backend::KernelNodeParams>(params).params = arguments;
+    ASSERT_EQ(runtime.graph_node_set_params(node.native(), params), ErrorCode::success);
+    y_.fill_bytes_async(0);
+    if (by_parameter)
+      graph_.set(x, y_.data());
+    else
+      node.set_arg(0, y_.data());
+    graph_.replay();
+    EXPECT_EQ(first(y_), 7);
+  }
+}
+
 TEST_P(ReadsOfNodes, AChangeOfTheTemplateByOtherCodeIsSeen) {
   if (GetParam() == Template::own) GTEST_SKIP() << "other code has no handle of the template";
   graph_ = captured(2, x_), other_ = captured(2, x_);

@@ -38,6 +38,24 @@ struct Apply {
   REPRISE_KERNEL void operator()(Thread, int (*)(int), int* to) const { *to = N; }
 };
 
+struct WithoutParameters {
+  REPRISE_KERNEL void operator()(Thread) const {}
+};
+
+TEST(NodesByName, AreFoundByNameWithTheParametersOfAKernelThatHasNone) {
+  const SideStream side;
+  Buffer<int> x = zeros();
+  CUDAGraph graph;
+  capture(graph, [&] {
+    add(x);
+    launch(LaunchConfig{}, WithoutParameters{});
+  });
+  for (const char* const name : {"WithoutParameters", "WithoutParameters()"})
+    EXPECT_EQ(graph.node(name).index(), 1U) << name;
+  EXPECT_THROW((void)graph.node("WithoutParameters(int)"), UsageError);
+  EXPECT_THROW((void)graph.node("Add()"), UsageError);
+}
+
 TEST(NodesByName, AreFoundByNameWithOrWithoutNamespaceAndArguments) {
   const SideStream side;
   Buffer<int> x = zeros();
