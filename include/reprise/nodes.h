@@ -168,10 +168,9 @@ class REPRISE_EXPORT GraphNode {
   ///         in other kinds of memory, than those before; BackendError if the runtime fails.
   void set_params(const MemcpyNodeParams& params) const;
   /// Changes a set.
-  /// \throws UsageError unless this is a memset node of one dimension; for 0 elements, a value of more bytes than one
-  /// of
-  ///         them has, or an address that is not aligned to them; for memory of another device or kind; BackendError if
-  ///         the runtime fails.
+  /// \throws UsageError unless this is a memset node of one dimension; for 0 elements, for a value of more bytes than
+  ///         an element has, for an address that is not aligned to the elements, and for memory of another device or
+  ///         pageable memory; BackendError if the runtime fails.
   void set_params(const MemsetNodeParams& params) const;
   /// Sets whether replays run the node; its dependencies stay. Kept by instantiate().
   /// \throws UsageError unless this is a kernel, memcpy or memset node, and one of the template itself; BackendError if

@@ -45,6 +45,11 @@ void GraphCache::Impl::evict(Record& record, RecaptureCause cause_of_release) {
 }
 
 void GraphCache::Impl::release_old() {
+  if (has_leftovers) {
+    memory::ReleaseQueue::drain();
+    has_leftovers = pool_bytes() > pool_before;
+  }
+  if (!has_age) return;
   const Clock::time_point time = clock_now();
   for (Record* oldest = records.oldest(); oldest != nullptr && time - oldest->time > options.max_age;
        oldest = records.oldest())

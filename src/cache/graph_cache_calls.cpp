@@ -52,7 +52,7 @@ void require_function(const caches::Call& call, const char* name) {
   const StreamRef stream = require_outside_of_captures(name);
   Lock lock(*this, name);
   caches::SampledTime::Step hit(hit_time);
-  if (has_age) [[unlikely]]
+  if (has_age || has_leftovers) [[unlikely]]
     release_old();
   Outcome outcome;
   Record* const record = records.find(call.key);
@@ -141,7 +141,15 @@ bool GraphCache::Impl::may_capture(const CacheKey& key, const Record* record) {
   return false;
 }
 
-std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instantiate, const StreamRef* run) try {
+std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instantiate, const StreamRef* run) {
+  // Set while the capture is underway: it may fail with any exception.
+  has_leftovers = run != nullptr;
+  std::shared_ptr<Entry> made = capture_entry(call, instantiate, run);
+  has_leftovers = false;
+  return made;
+}
+
+std::shared_ptr<Entry> GraphCache::Impl::capture_entry(const Call& call, bool instantiate, const StreamRef* run) try {
   // A framework refuses a pool in which a result of a released entry still lives.
   if (shared.captured_themselves && records.entries() == 0 && pool_captures > 0) begin_pool();
   ++pool_captures;
@@ -248,7 +256,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
   for (const caches::InputMemory& each : call.inputs) (void)caches::padded_bytes(each.bytes, call.lengths);
   const Clock::time_point begin = Clock::now();
   const Lock lock(*this, name);
-  if (options.max_age.count() != 0) release_old();
+  if (has_age) release_old();
   if (const Record* const known = records.find(call.key)) {
     if (known->entry != nullptr) {
       known->entry->require_fits(call, name);

@@ -51,6 +51,7 @@ struct GraphCache::Impl {
   Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);
   /// \param run where eager parts of the body run; null: nothing may take effect.
   std::shared_ptr<caches::Entry> capture(const Call& call, bool instantiate, const StreamRef* run);
+  std::shared_ptr<caches::Entry> capture_entry(const Call& call, bool instantiate, const StreamRef* run);
   /// False if the body could not be captured: `failed` has the reason, and the call runs eagerly.
   bool check(Record& record, const Call& call);
   /// True if this call captures the key; otherwise the reason is set.
@@ -69,6 +70,7 @@ struct GraphCache::Impl {
   std::uint64_t pool_bytes() const;
   std::uint64_t entry_bytes();
   std::uint64_t bytes() { return pool_bytes() + entry_bytes(); }
+  /// Releases entries that are too old, and the leftovers of a failed capture.
   void release_old();
   /// Releases entries until there is room for one more.
   void make_room();
@@ -116,6 +118,7 @@ struct GraphCache::Impl {
   std::uint64_t hits = 0;
   const std::size_t check_every;  // of the options
   const bool has_age;             // the options limit it
+  bool has_leftovers = false;     // what ran of a failed capture holds memory of the pool, until it is over
   caches::SampledTime hit_time;
   caches::Shared shared;
   caches::Records records;          // after `shared`, whose streams outlive the entries

@@ -43,13 +43,18 @@ std::string place_text(const backend::PointerInfo& info) {
              : text::format("{} {}", kind_name(info.kind), info.device_index);
 }
 
-// CUDA's rule: an executable's copy or set stays in the context that it was made with, which here is a device's.
-void check_memory(Backend& backend, const void* from, const void* to, const char* what, const Begin& begin) {
+// CUDA's rule: an executable's copy or set stays in the context that it was made with, which here is a device's, and a
+// copy in its kind of memory. A set may move to pinned memory, and back (driver 580).
+enum class Kind { stays, may_change };
+
+void check_memory(Backend& backend, const void* from, const void* to, Kind kind, const char* what, const Begin& begin) {
   if (from == to) return;
   backend::PointerInfo before, after;
   Checked(backend).pointer_info(from, &before);
   Checked(backend).pointer_info(to, &after);
-  if (before.kind == after.kind && before.device_index == after.device_index) return;
+  const bool kind_fits =
+      before.kind == after.kind || (kind == Kind::may_change && after.kind != backend::MemoryKind::unregistered);
+  if (kind_fits && before.device_index == after.device_index) return;
   // The present address may be that of freed memory, which has no kind any more: the driver decides.
   if (before.kind == backend::MemoryKind::unregistered) return;
   refuse(begin, text::format("expected a {} in {}, as the present one at {}; found {}, in {}. In an executable CUDA "
@@ -98,8 +103,8 @@ void check_copy(const Device& device, GraphExecHandle exec, const NodeImage& fro
   check_block(device, {from.copy().destination, had}, {to.copy().destination, bytes}, "destination", begin);
   if (exec == nullptr) return;
   Backend& backend = device.backend();
-  check_memory(backend, from.copy().source, to.copy().source, "source", begin);
-  check_memory(backend, from.copy().destination, to.copy().destination, "destination", begin);
+  check_memory(backend, from.copy().source, to.copy().source, Kind::stays, "source", begin);
+  check_memory(backend, from.copy().destination, to.copy().destination, Kind::stays, "destination", begin);
 }
 
 void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
@@ -121,7 +126,8 @@ void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from
   const backend::MemsetNodeParams& had = from.set();
   check_block(device, {had.destination, had.count * had.element_bytes},
               {set.destination, set.count * set.element_bytes}, "destination", begin);
-  if (exec != nullptr) check_memory(device.backend(), from.set().destination, set.destination, "destination", begin);
+  if (exec != nullptr)
+    check_memory(device.backend(), had.destination, set.destination, Kind::may_change, "destination", begin);
 }
 
 // More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.

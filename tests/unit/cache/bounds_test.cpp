@@ -400,6 +400,28 @@ TEST(GraphCacheBounds, ACaptureThatFailsBehindAnEagerPartLeavesNoMemoryInThePool
   EXPECT_TRUE(cache.contains({2}));
 }
 
+TEST(GraphCacheBounds, HitsReleaseWhatAnExceptionOfABodyLeftBehindAnEagerPart) {
+  GraphCache cache({.max_bytes = 40u << 20, .capture_after = 0});
+  Buffer<int> x = zeros();
+  const auto small = [&] { graphs::test::add(x); };
+  cache.run({0}, small);
+  const std::uint64_t before = cache.statistics().pool_bytes;
+  EXPECT_THROW(cache.run({1},
+                         [] {
+                           {
+                             Buffer<int> scratch(32 * values_per_mebibyte);
+                             fill_end(scratch, 1);
+                           }
+                           eager([] {});
+                           throw std::runtime_error("of the body");
+                         }),
+               std::runtime_error);
+  current_stream().synchronize();
+  cache.run({0}, small);
+  EXPECT_EQ(cache.statistics().pool_bytes, before);
+  EXPECT_EQ(cache.statistics().hits.number, 1u);
+}
+
 TEST(GraphCacheBounds, ACaptureThatFailsReleasesNoOtherEntry) {
   GraphCache cache({.max_entries = 1, .capture_after = 0});
   Buffer<int> x = zeros();

@@ -279,8 +279,14 @@ TEST_P(NodesOfGraphs, WhatCudaDoesNotChangeIsRefusedWithTheRule) {
                          }),
                          "same context and kind of memory"));
     EXPECT_THROW(nodes[0].set_params(MemcpyNodeParams{elsewhere, x_.data(), 4}), UsageError);
-    EXPECT_THROW(nodes[1].set_params(MemsetNodeParams{elsewhere, 1, 1, 4}), UsageError);
   }
+  EXPECT_THROW(nodes[1].set_params(MemsetNodeParams{&pageable, 1, 1, 4}), UsageError);
+  const MemsetNodeParams before = nodes[1].memset_params();
+  nodes[1].set_params(MemsetNodeParams{pinned.data(), 1, 1, 4});
+  graph_.replay();
+  current_stream().synchronize();
+  EXPECT_EQ(pinned[0], 0x01010101);
+  nodes[1].set_params(before);
   EXPECT_TRUE(contains(text_of<UsageError>([&] {
                          nodes[0].set_params(MemcpyNodeParams{y_.data(), x_.data(), 0});
                        }),
