@@ -2,6 +2,7 @@
 
 #include "memory.h"
 #include "run.h"
+#include "small_kernels.h"
 
 namespace {
 
@@ -25,5 +26,5 @@ constexpr benchmarks::Benchmark all[] = {
 
 int main(int argc, char** argv) {
   if (const auto status = benchmarks::measure_memory(argc, argv)) return *status;
-  return benchmarks::main_of({"reprise_benchmarks", all}, argc, argv);
+  return benchmarks::main_of({"reprise_benchmarks", all, benchmarks::nvcc_release()}, argc, argv);
 }

@@ -11,7 +11,7 @@
 
 #include "backend/reported_version.h"
 #include "reprise/version.h"
-#include "small_kernels.h"
+#include "run.h"
 #include "support.h"
 
 namespace benchmarks {
@@ -91,9 +91,9 @@ bool Results::has_failures() const {
   return !tables_->failures.empty();
 }
 
-void Results::write(const std::string& path, const std::string& program, const Settings& settings) const {
-  const Json all = {{"program", program},      {"reprise", REPRISE_VERSION}, {"compiler", compiler},
-                    {"nvcc", nvcc_release()},  {"rounds", settings.rounds},  {"machine", machine_of(settings)},
+void Results::write(const std::string& path, const Program& program, const Settings& settings) const {
+  const Json all = {{"program", program.name}, {"reprise", REPRISE_VERSION}, {"compiler", compiler},
+                    {"nvcc", program.nvcc},    {"rounds", settings.rounds},  {"machine", machine_of(settings)},
                     {"tables", tables_->list}, {"failed", tables_->failures}};
   std::ofstream file(path);
   file << all.dump(1) << '\n';

@@ -10,6 +10,7 @@
 
 namespace benchmarks {
 
+struct Program;
 struct Settings;
 
 /// The tables of a run, for `--json`.
@@ -28,7 +29,7 @@ class Results {
 
   /// Writes machine, versions, method, all tables and what failed. \throws std::runtime_error if the file cannot be
   /// written.
-  void write(const std::string& path, const std::string& program, const Settings& settings) const;
+  void write(const std::string& path, const Program& program, const Settings& settings) const;
 
  private:
   struct Tables;

@@ -85,7 +85,7 @@ int run(const Program& program, int argc, char** argv) {
       results.add_failure(benchmark->name, error.what());
     }
   }
-  if (!json.empty()) results.write(json, program.name, settings);
+  if (!json.empty()) results.write(json, program, settings);
   return results.has_failures() ? 1 : 0;
 }
 

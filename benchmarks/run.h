@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "support.h"
 
@@ -16,6 +17,7 @@ struct Benchmark {
 struct Program {
   const char* name;
   std::span<const Benchmark> benchmarks;
+  std::string nvcc = {};  ///< the release that compiled its kernels; empty if it has none, or another compiler did
 };
 
 /// Runs the benchmarks of a program, all or those named, on the default device (REPRISE_DEVICE chooses another).

@@ -267,6 +267,23 @@ TEST_P(NodesOfGraphs, CopiesAndSetsPastABlockOfTheAllocatorAreRefused) {
   graph_.replay();
 }
 
+TEST_P(NodesOfGraphs, ASetMayMoveToPinnedMemoryAndBack) {
+  HostBuffer<int> pinned(8);
+  capture_all();
+  graph_.replay();
+  const GraphNode set = graph_.nodes()[1];
+  const MemsetNodeParams before = set.memset_params();
+  set.set_params(MemsetNodeParams{pinned.data(), 1, 1, 4});
+  graph_.replay();
+  current_stream().synchronize();
+  EXPECT_EQ(pinned[0], 0x01010101);
+  pinned[0] = 0;
+  set.set_params(before);
+  graph_.replay();
+  current_stream().synchronize();
+  EXPECT_EQ(pinned[0], 0);
+}
+
 TEST_P(NodesOfGraphs, WhatCudaDoesNotChangeIsRefusedWithTheRule) {
   HostBuffer<int> pinned(8);
   int pageable = 0;
@@ -281,12 +298,6 @@ TEST_P(NodesOfGraphs, WhatCudaDoesNotChangeIsRefusedWithTheRule) {
     EXPECT_THROW(nodes[0].set_params(MemcpyNodeParams{elsewhere, x_.data(), 4}), UsageError);
   }
   EXPECT_THROW(nodes[1].set_params(MemsetNodeParams{&pageable, 1, 1, 4}), UsageError);
-  const MemsetNodeParams before = nodes[1].memset_params();
-  nodes[1].set_params(MemsetNodeParams{pinned.data(), 1, 1, 4});
-  graph_.replay();
-  current_stream().synchronize();
-  EXPECT_EQ(pinned[0], 0x01010101);
-  nodes[1].set_params(before);
   EXPECT_TRUE(contains(text_of<UsageError>([&] {
                          nodes[0].set_params(MemcpyNodeParams{y_.data(), x_.data(), 0});
                        }),
