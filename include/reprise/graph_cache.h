@@ -103,9 +103,8 @@ struct CacheFailure {
 ///     unknown  -> counted    the first `capture_after` calls, which run eagerly
 ///     counted  -> captured   the next call: captures and replays
 ///     captured -> captured   later calls: replay
-///     captured -> counted    eviction by a bound, or for lack of device memory; captured again by the next call, if
-///     that
-///                            would not thrash
+///     captured -> counted    eviction by a bound, or for lack of device memory; the next call captures again, unless
+///                            that would thrash
 ///     counted  -> eager      the capture failed, or its graph needs more than max_bytes: each call runs eagerly
 ///     captured -> eager      check_every found a difference, or its capture failed
 ///     any      -> unknown    forget(), clear(); the record of a key without a graph is evicted (`max_keys`)

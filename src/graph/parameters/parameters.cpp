@@ -189,8 +189,7 @@ class Batch {
     if (!changes_.empty()) impl_.change_nodes(changes_);
   }
 
- private:
-  // False if the node was removed from the template.
+  /// False if the node was removed from the template.
   bool is_left(const Parameters::Use& use) {
     if (!left_) return true;
     if (left_->contains(use.node) || !left_->contains(use.top)) return left_->contains(use.top);
@@ -198,6 +197,8 @@ class Batch {
     left_->insert(inner.begin(), inner.end());
     return left_->contains(use.node);
   }
+
+ private:
   NodeImage& image_of(GraphNodeHandle node) {
     const auto [known, is_new] = places_.try_emplace(node, changes_.size());
     if (is_new) changes_.push_back({node, impl_.changes.values(impl_.backend(), node)});
@@ -344,17 +345,19 @@ void CUDAGraph::get_value(const void* key, void* value, std::size_t bytes) const
   const Parameters::Parameter& parameter = impl.parameters.find(call, key);
   std::memcpy(value, parameter.value.data(), bytes);
   if ((parameter.known && !impl.may_be_edited) || impl.template_graph == nullptr || parameter.uses.empty()) return;
-  // Something else changed the node: its first use says what replays have.
-  impl.forget_editable();
-  const Parameters::Use& use = parameter.uses.front();
-  NodeImage image = impl.changes.values(impl.backend(), use.node);
-  const std::span<std::byte> at = image.at(use.place);
+  // Something else changed the node: the first use that is left says what replays have.
+  Batch batch(impl);
+  const auto use =
+      std::ranges::find_if(parameter.uses, [&](const Parameters::Use& each) { return batch.is_left(each); });
+  if (use == parameter.uses.end()) return;
+  NodeImage image = impl.changes.values(impl.backend(), use->node);
+  const std::span<std::byte> at = image.at(use->place);
   if (at.size() != bytes) return;
   std::memcpy(value, at.data(), bytes);
-  if (use.distance == 0) return;
+  if (use->distance == 0) return;
   std::uintptr_t address = 0;
   std::memcpy(&address, value, sizeof address);
-  address -= use.distance;
+  address -= use->distance;
   std::memcpy(value, &address, sizeof address);
 }
 

@@ -211,7 +211,9 @@ TEST_P(ParametersOfGraphs, OfANodeThatWasRemovedAreSetInTheOthers) {
     launch(x_.size(), Add{}, y_.data(), amount_, x_.size());
   });
   backend::Checked(default_device().backend()).graph_destroy_node(graph_.nodes()[0].native());
+  EXPECT_EQ(graph_.get(amount_), 1);
   graph_.set(amount_, 4);
+  EXPECT_EQ(graph_.get(amount_), 4);
   EXPECT_EQ(replayed(y_), 4);
   EXPECT_EQ(first(x_), 0);
 }
