@@ -199,7 +199,8 @@ TEST(ForksOfBreakableGraphs, OfAnEarlierSegmentMayBeUsedInEagerPartsAndDestroyed
       add(y, 1, each);
       stream.wait(each);
     }
-    eager([side = side.ref(), y = y.data()] {
+    eager([side = side.ref(), y = y.data()](StreamRef stream) {
+      side.wait(stream);
       launch(side, 1, graphs::test::Add{}, y, 1, std::size_t{1});
       side.synchronize();
     });
