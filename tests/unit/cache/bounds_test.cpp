@@ -227,7 +227,6 @@ TEST(GraphCacheBounds, AKeyThatAloneHasMoreBytesMayBeForgottenWhileItsLaunchRuns
     scratch.fill_bytes_async(1);
     launch_host([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
   });
-  EXPECT_EQ(cache.size(), 0u);
   for (int key = 0; key < 3; ++key) cache.run({key}, small);
   EXPECT_EQ(read(count), std::vector<int>{7});
 }
