@@ -143,9 +143,9 @@ bool GraphCache::Impl::may_capture(const CacheKey& key, const Record* record) {
 
 std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instantiate, const StreamRef* run) {
   // Set while the capture is underway: it may fail with any exception.
-  has_leftovers = run != nullptr;
+  const bool had_leftovers = std::exchange(has_leftovers, has_leftovers || run != nullptr);
   std::shared_ptr<Entry> made = capture_entry(call, instantiate, run);
-  has_leftovers = false;
+  has_leftovers = had_leftovers;
   return made;
 }
 
