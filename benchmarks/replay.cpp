@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost of a step of many small kernels: each kernel launched by itself, by reprise::launch() and by <<<>>>, the
 // step replayed as a graph, and the same executable graph launched by a bare call of the device runtime. Also of dearer
-// replays: a graph whose handles are
-// accessible (KeepGraph::yes), and a foreign stream, whose destruction is not notified to the library.
+// replays: a graph whose handles are accessible (KeepGraph::yes), and a foreign stream, whose destruction is not
+// notified to the library.
 
 #include <algorithm>
 #include <array>

@@ -16,13 +16,13 @@ inline constexpr unsigned small_kernel_values = 256;
 /// `small_kernel_values` values.
 void launch_small_kernels(unsigned count, float* values);
 
-/// The same, one kernel for each parameter, which says where the values are.
-/// The same kernels, each launched by `<<<>>>`. On a CUDA device, if nvcc compiled them.
+/// Launches the same kernels by `<<<>>>`. For a CUDA device, where nvcc compiled them.
 void launch_plain_kernels(unsigned count, float* values);
 
 /// The release of nvcc that compiled the kernels, as "13.0"; empty if another compiler did.
 std::string nvcc_release();
 
+/// Launches one kernel for each parameter, which says where the values are.
 void launch_marked_kernels(std::span<const reprise::Parameter<float*>> values);
 
 /// The same with kernels that draw one random number for each value, and add it.

@@ -119,7 +119,8 @@ configure() {
   fi
   # A newer compiler may warn of more: that ends no build of a user.
   [ -z "${CI:-}" ] || werror=ON
-  cmake --preset "$preset" "${fresh[@]}" "-DREPRISE_WERROR=$werror" "${@:2}" || fail "cmake could not configure the preset $preset"
+  cmake --preset "$preset" "${fresh[@]}" "-DREPRISE_WERROR=$werror" "${@:2}" ||
+    fail "cmake could not configure the preset $preset"
 }
 
 # Builds a preset, or the named targets of it.

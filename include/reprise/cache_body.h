@@ -142,7 +142,7 @@ struct ResultsOf<std::vector<Buffer<T>>> {
     return results;
   }
 };
-/// ResultsOf a tuple, a pair or an array; `Made` is the same of results.
+/// Results of a tuple, a pair or an array; `Made` is the same container of results.
 template <class Made, class Buffers>
 struct ResultsOfTuple {
   static void list(const Buffers& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {

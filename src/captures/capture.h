@@ -115,7 +115,7 @@ class REPRISE_EXPORT_INTERNAL Capture {
   /// over.
   /// \throws BackendError if the runtime refuses the query.
   void query_id();
-  /// Returns that number; 0 if the runtime does not give it, because the capture has not begun, is broken or over.
+  /// Returns the runtime's id; 0 if the runtime does not give it, because the capture has not begun, is broken or over.
   /// \throws BackendError if the runtime refuses the query.
   std::uint64_t id();
   /// True if the id is that of the capture, or of one of its bodies.

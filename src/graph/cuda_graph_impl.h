@@ -290,9 +290,9 @@ struct CUDAGraph::Impl {
   graphs::GraphResources resources;
 
   CUDAGraph* owner = nullptr;  // owns this object
-  std::optional<CUDAGraph>
-      deferred_owner;  // the owner, once the user's graph was destroyed while calls use this object
-  int uses = 0;        // calls underway that may run code of the user's, except for replays
+  // The owner, once the user's graph was destroyed while calls use this object.
+  std::optional<CUDAGraph> deferred_owner;
+  int uses = 0;  // calls underway that may run code of the user's, except for replays
   std::uint64_t graph_id = next_id();
   graphs::Listeners listeners;
   graphs::Hooks hooks{owner};                            // after the listeners at each step: they see what those did

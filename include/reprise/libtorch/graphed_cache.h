@@ -33,7 +33,7 @@ namespace reprise::libtorch {
 /// Options of make_graphed_callables() with a cache. The bounds are those of GraphCacheOptions; an entry has the graphs
 /// of a forward and its backward.
 ///
-/// There is no `padding`, as in the options of a GraphCache: what a longer tensor means, only the callable knows; pad
+/// Unlike GraphCacheOptions, these have no `padding`: what a longer tensor means, only the callable knows; pad
 /// before the call, and pass the length or a mask. There is no `explain`: statistics name the field of the key, such as
 /// "sizes", that each capture is due to, and graphs of two shapes differ in nearly every node. `inputs` and `outputs`
 /// are in `callable`, or follow from it: arguments are copied always.

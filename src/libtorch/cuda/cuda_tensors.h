@@ -72,7 +72,7 @@ void keep_cuda_stacks();
 std::unique_ptr<graphs::FrameworkListeners> make_cuda_listeners();
 /// The memory of CUDA tensors as a source of inputs, for a capture that begins_with_cuda_tensors(); else null.
 std::unique_ptr<inspect::InputSource> make_cuda_inputs(const captures::Capture& capture);
-/// Makes later allocations of CUDA tensors in captures be added to their memory::AllocationLog, if they have one.
+/// Adds later allocations of CUDA tensors in captures to the memory::AllocationLog of the capture, if it has one.
 /// Does nothing unless the capture begins_with_cuda_tensors().
 /// \throws UsageError if libtorch uses another allocator than its own.
 void note_cuda_allocations(const captures::Capture& capture);
