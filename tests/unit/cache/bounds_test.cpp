@@ -411,6 +411,8 @@ TEST(GraphCacheBounds, HitsReleaseWhatAnExceptionOfABodyLeftBehindAnEagerPart) {
                              Buffer<int> scratch(32 * values_per_mebibyte);
                              fill_end(scratch, 1);
                            }
+                           // The segment still runs when the body throws.
+                           launch_host([] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); });
                            eager([] {});
                            throw std::runtime_error("of the body");
                          }),
