@@ -200,6 +200,7 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
 }
 
 void ActiveCapture::unwind() noexcept {
+  if (!capturing_ && listeners_begun_ == 0) return;  // committed, or nothing had begun
   if (capturing_) {
     try {
       if (!report_) keep(describe(observe()));

@@ -42,7 +42,7 @@ const char* reason_of(UpdateResult result) {
       return "this driver does not change the kernel of a node";
     case UpdateResult::parameters_changed:
       return "a parameter differs that CUDA does not change in an executable: a copy stays between the kinds of memory "
-             "and the devices that it was made for";
+             "and the devices that it was made for, and a set does not move to another device";
     case UpdateResult::not_supported:
       return "CUDA does not update a node of this kind, or such a change of it";
     case UpdateResult::unsupported_function_change:

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include "tests/conformance/contract.h"
+#include "tests/conformance/measured.h"
 
 // Changes of executable graphs: parameters, enabling, whole updates.
 
@@ -438,6 +441,94 @@ TEST_P(GraphUpdateContract, RefusesACopyFromAnotherKindOfMemoryAndNamesIt) {
   EXPECT_EQ(info.node, copy);
   run(exec, new_stream());
   EXPECT_EQ(read(device_ + 1), 0);
+}
+
+/// Updates with memory and kernels of a second device.
+class GraphUpdateOfTwoDevices : public GraphChangeContract {
+ protected:
+  void SetUp() override {
+    REPRISE_NEEDS(GetParam(), Capability::two_devices);
+    GraphChangeContract::SetUp();
+    void* memory = nullptr;
+    ASSERT_OK(other().memory_allocate(&memory, 4 * sizeof(int)));
+    of_other_ = static_cast<int*>(memory);
+    ASSERT_OK(other().stream_create(&other_stream_, StreamFlags::non_blocking, 0));
+  }
+  void TearDown() override {
+    if (of_other_ != nullptr) {
+      EXPECT_OK(other().stream_destroy(other_stream_));
+      EXPECT_OK(other().memory_free(of_other_));
+    }
+    GraphChangeContract::TearDown();
+  }
+
+  Backend& other() const { return *another_like(GetParam()); }
+
+  /// What `submit` captures on a stream of the other device.
+  template <class Submit>
+  GraphHandle captured_on_other(const Submit& submit) {
+    EXPECT_OK(other().stream_begin_capture(other_stream_, CaptureMode::relaxed));
+    EXPECT_OK(submit(other_stream_));
+    GraphHandle captured = nullptr;
+    EXPECT_OK(other().stream_end_capture(other_stream_, &captured));
+    return own(captured);
+  }
+  GraphHandle graph_of(const NodeParams& only) {
+    GraphHandle graph = new_graph();
+    add(graph, only);
+    return graph;
+  }
+  /// Updates an executable of one graph of one node to another one, and launches it. Returns why it was refused.
+  UpdateResult update(GraphHandle graph, GraphHandle changed) {
+    GraphExecHandle exec = instantiate(graph);
+    UpdateInfo info;
+    const bool refused = backend().graph_exec_update(exec, changed, &info).failed();
+    EXPECT_EQ(refused, info.result != UpdateResult::success);
+    run(exec, new_stream());
+    return info.result;
+  }
+
+  StreamHandle other_stream_ = nullptr;
+  int* of_other_ = nullptr;
+};
+REPRISE_ON_EVERY_DEVICE(GraphUpdateOfTwoDevices);
+
+TEST_P(GraphUpdateOfTwoDevices, CopiesStayOnTheirs) {
+  int* const pinned = new_pinned<int>();
+  const auto copy = [&](int* to, const int* from) { return graph_of(MemcpyNodeParams{to, from, 4}); };
+  GraphHandle within = copy(device_, device_ + 2);
+  EXPECT_EQ(update(within, copy(device_, of_other_)), UpdateResult::parameters_changed);
+  EXPECT_EQ(update(within, copy(of_other_, device_ + 2)), UpdateResult::parameters_changed);
+  EXPECT_EQ(update(within, copy(of_other_, of_other_ + 2)), UpdateResult::parameters_changed);
+  EXPECT_EQ(update(copy(device_, pinned), copy(of_other_, pinned)), UpdateResult::parameters_changed);
+  EXPECT_EQ(update(within, copy(device_ + 1, device_ + 3)), UpdateResult::success);
+}
+
+// CUDA reports `error` without access between the two devices.
+TEST_P(GraphUpdateOfTwoDevices, SetsMayMoveToTheHostButNotToTheOther) {
+  int* const pinned = new_pinned<int>();
+  const auto set = [&](int* to, unsigned value) { return graph_of(MemsetNodeParams{to, value, 4, 1}); };
+  GraphHandle of_other = captured_on_other([&](StreamHandle stream) {
+    return other().set_async({of_other_, 1, 4, 1}, stream);
+  });
+  EXPECT_THAT(update(set(device_, 2), of_other), testing::AnyOf(UpdateResult::parameters_changed, UpdateResult::error));
+  EXPECT_EQ(read(device_), 2) << "the executable is as before";
+  EXPECT_EQ(update(set(device_, 3), set(pinned, 4)), UpdateResult::success);
+  EXPECT_EQ(*pinned, 4);
+  EXPECT_EQ(update(set(pinned, 5), set(device_, 6)), UpdateResult::success);
+  EXPECT_EQ(read(device_), 6);
+}
+
+TEST_P(GraphUpdateOfTwoDevices, KernelsStayOnTheirs) {
+  FunctionHandle store = nullptr;
+  ASSERT_OK(other().kernel_function(kernel_record<Store>(), &store));
+  Arguments<Store> arguments(of_other_, 5);
+  GraphHandle of_other = captured_on_other([&](StreamHandle stream) {
+    return other().launch_kernel({store, {}, arguments.pointers()}, stream);
+  });
+  add_kernel(graph_, {}, Store{}, device_, 7);
+  EXPECT_EQ(update(graph_, of_other), UpdateResult::unsupported_function_change);
+  EXPECT_EQ(read(device_), 7) << "the executable is as before";
 }
 
 // As the documentation of cuGraphExecUpdate has it.

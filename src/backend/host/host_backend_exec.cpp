@@ -28,21 +28,46 @@ bool can_be_disabled(NodeType type) {
   return type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset;
 }
 
-/// Returns the kind of memory, which may have been freed.
-MemoryKind kind_at_instantiation(HostRuntime& runtime, const void* pointer) {
-  const auto is_in = [&](const auto& device) { return device->memory().contains(pointer); };
-  return std::ranges::any_of(runtime.devices, is_in) ? MemoryKind::device : pointer_info(runtime, pointer).kind;
+/// Where memory lies: its kind, and for device memory, which device.
+struct MemoryPlace {
+  MemoryKind kind;
+  int device_index = -1;
+  friend bool operator==(const MemoryPlace&, const MemoryPlace&) = default;
+};
+
+MemoryPlace place_of(HostRuntime& runtime, const void* pointer) {
+  const PointerInfo info = pointer_info(runtime, pointer);
+  return {info.kind, info.kind == MemoryKind::device ? info.device_index : -1};
 }
 
-/// A copy keeps the kinds of memory that it was instantiated with.
-bool keeps_memory_kinds(HostRuntime& runtime, const Work& before, const Work& after) {
-  const auto* const old_copy = std::get_if<MemcpyNodeParams>(&before);
-  const auto* const new_copy = std::get_if<MemcpyNodeParams>(&after);
-  if (old_copy == nullptr || new_copy == nullptr) return true;
-  const auto keeps = [&](const void* old_address, const void* new_address) {
-    return kind_at_instantiation(runtime, old_address) == pointer_info(runtime, new_address).kind;
-  };
-  return keeps(old_copy->destination, new_copy->destination) && keeps(old_copy->source, new_copy->source);
+/// The memory may have been freed since the instantiation.
+MemoryPlace place_at_instantiation(HostRuntime& runtime, const void* pointer) {
+  const auto found =
+      std::ranges::find_if(runtime.devices, [&](const auto& device) { return device->memory().contains(pointer); });
+  if (found == runtime.devices.end()) return place_of(runtime, pointer);
+  return {MemoryKind::device, (*found)->index()};
+}
+
+/// Returns why a node of an executable cannot have this work; null if it can. A copy keeps the kinds of memory that it
+/// was instantiated with, and the devices; a set may move to memory of the host, but not to another device.
+const char* moves_memory(HostRuntime& runtime, const Work& before, const Work& after) {
+  if (const auto* const old_copy = std::get_if<MemcpyNodeParams>(&before)) {
+    const auto* const copy = std::get_if<MemcpyNodeParams>(&after);
+    if (copy == nullptr) return nullptr;
+    const auto keeps = [&](const void* old_address, const void* address) {
+      return place_at_instantiation(runtime, old_address) == place_of(runtime, address);
+    };
+    return keeps(old_copy->destination, copy->destination) && keeps(old_copy->source, copy->source)
+               ? nullptr
+               : "the source or destination of a copy is in another kind of memory (host, device) or on another device";
+  }
+  const auto* const old_set = std::get_if<MemsetNodeParams>(&before);
+  const auto* const set = std::get_if<MemsetNodeParams>(&after);
+  if (old_set == nullptr || set == nullptr) return nullptr;
+  const MemoryPlace from = place_at_instantiation(runtime, old_set->destination);
+  const MemoryPlace to = place_of(runtime, set->destination);
+  const bool both_on_devices = from.kind == MemoryKind::device && to.kind == MemoryKind::device;
+  return both_on_devices && from != to ? "the memory of a set is on another device" : nullptr;
 }
 
 /// A kernel of an executable stays cooperative or not. An update accepts another cluster.
@@ -242,10 +267,12 @@ Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_
     const PlanShape& before = exec->plan->shape();
     const ShapeDifference found = difference(before, before.levels_from(0), shape);
     if (found.result != UpdateResult::success) return refuse(found.result, found.place, found.why);
-    for (std::size_t i = 0; i < nodes.size(); ++i)
-      if (!keeps_memory_kinds(runtime_, exec->plan->work(i), nodes[i]->work))
-        return refuse(UpdateResult::parameters_changed, i,
-                      "the source or destination of a copy is in another kind of memory (host, device)");
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i]->type == NodeType::kernel && nodes[i]->device != exec->plan->device(i))
+        return refuse(UpdateResult::unsupported_function_change, i, "a kernel is one of another device");
+      if (const char* const why = moves_memory(runtime_, exec->plan->work(i), nodes[i]->work))
+        return refuse(UpdateResult::parameters_changed, i, why);
+    }
     for (std::size_t i = 0; i < nodes.size(); ++i)
       if (!keeps_cooperative(exec->plan->work(i), nodes[i]->work))
         return refuse(UpdateResult::attributes_changed, i, "a kernel has another `cooperative`");
@@ -268,10 +295,12 @@ Result HostBackend::set_child(HostExec& exec, std::size_t place, const HostGraph
   for (std::size_t i = 0; i < levels.size(); ++i)
     for (std::size_t node = 0; node < shape.levels[levels[i]].count; ++node)
       places.emplace_back(shape.levels[levels[i]].first + node, fresh.shape().levels[i].first + node);
-  for (const auto& [ours, theirs] : places)
-    if (!keeps_memory_kinds(runtime_, exec.plan->work(ours), fresh.work(theirs)))
-      return fail(ErrorCode::invalid_value,
-                  "the source or destination of a copy would be in another kind of memory (host, device)");
+  for (const auto& [ours, theirs] : places) {
+    if (std::holds_alternative<KernelWork>(fresh.work(theirs)) && fresh.device(theirs) != exec.plan->device(ours))
+      return fail(ErrorCode::invalid_value, "a kernel is one of another device");
+    if (const char* const why = moves_memory(runtime_, exec.plan->work(ours), fresh.work(theirs)))
+      return fail(ErrorCode::invalid_value, why);
+  }
   Plan& plan = exec.changeable_plan();
   plan.user_objects().insert(plan.user_objects().end(), fresh.user_objects().begin(), fresh.user_objects().end());
   for (const auto& [ours, theirs] : places) plan.set_work(ours, fresh.work(theirs));
@@ -297,9 +326,8 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
     if (const auto* const child = std::get_if<ChildGraphNodeParams>(&params))
       return set_child(*exec, index->second, *runtime_.find(child->graph));
     Work work = make_work(params);
-    if (!keeps_memory_kinds(runtime_, exec->plan->work(index->second), work))
-      return fail(ErrorCode::invalid_value,
-                  "the source or destination of the copy would be in another kind of memory (host, device)");
+    if (const char* const why = moves_memory(runtime_, exec->plan->work(index->second), work))
+      return fail(ErrorCode::invalid_value, why);
     exec->changeable_plan().set_work(index->second, std::move(work));
     return ErrorCode::success;
   });

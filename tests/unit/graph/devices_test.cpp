@@ -119,6 +119,48 @@ TEST_F(TwoDevices, NodesOfBothChange) {
   EXPECT_EQ(value_after_replay(), 0x03030303) << "the template has it, too";
 }
 
+TEST_F(TwoDevices, AnUpdateLeavesMemoryWhereItIs) {
+  const auto set_other = [&] { fork_and_join([&] { y_.fill_bytes_async(1); }); };
+  CUDAGraph graph, other;
+  capture(graph, [&] { x_.fill_bytes_async(1); });
+  capture(other, set_other);
+  try {
+    graph.update(other);
+    FAIL() << "an update to the other device";
+  } catch (const GraphUpdateError& error) {
+    ASSERT_FALSE(error.differences().empty()) << error.what();
+    EXPECT_EQ(error.differences()[0].field, "destination") << error.what();
+  }
+  graph.replay();
+  EXPECT_EQ(first(x_), 0x01010101) << "as before";
+  EXPECT_EQ(first_of_other(), 0);
+  const Recapture again = graph.recapture(set_other);
+  EXPECT_FALSE(again.in_place) << "a new executable";
+  EXPECT_FALSE(again.differences.empty());
+  graph.replay();
+  EXPECT_EQ(first_of_other(), 0x01010101);
+}
+
+TEST_F(TwoDevices, AnUpdateLeavesKernelsWhereTheyAre) {
+  if (default_device().type() == DeviceType::host)
+    GTEST_SKIP() << "all host devices have the same functions, so that the kernel stays on its device";
+  const auto on_other = [&] { fork_and_join([&] { add(y_); }); };
+  CUDAGraph graph, other;
+  capture(graph, [&] { add(x_); });
+  capture(other, on_other);
+  try {
+    graph.update(other);
+    FAIL() << "an update to the other device";
+  } catch (const GraphUpdateError& error) {
+    EXPECT_EQ(error.result(), UpdateResult::unsupported_function_change) << error.what();
+  }
+  graph.replay();
+  EXPECT_EQ(first(x_), 1) << "as before";
+  EXPECT_FALSE(graph.recapture(on_other).in_place) << "a new executable";
+  graph.replay();
+  EXPECT_EQ(first_of_other(), 1);
+}
+
 TEST_F(TwoDevices, WhatIsAllocatedForAJoinedStreamComesFromThePoolOnItsDevice) {
   CUDAGraph graph;
   const std::uint64_t eager = reserved(MempoolId{});

@@ -60,6 +60,7 @@ class Plan {
   const PlanShape& shape() const noexcept { return *shape_; }
   std::size_t size() const noexcept { return nodes_.size(); }
   const Work& work(std::size_t node) const { return nodes_[node]->work; }
+  const HostDevice* device(std::size_t node) const { return nodes_[node]->device; }  ///< that runs it
   void set_work(std::size_t node, Work work) { nodes_[node]->work = std::move(work); }
   bool enabled(std::size_t node) const { return nodes_[node]->enabled; }
   void set_enabled(std::size_t node, bool enabled) { nodes_[node]->enabled = enabled; }
