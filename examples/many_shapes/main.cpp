@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -112,8 +113,10 @@ class CacheServer final : public Server {
 
 /// What each round serves: every length once, in an order that is another one in each round.
 std::vector<std::size_t> order_of(const Options& options, std::size_t round) {
+  std::size_t step = 29;
+  while (std::gcd(step, options.lengths) != 1) ++step;  // else it comes back before it was everywhere
   std::vector<std::size_t> lengths;
-  for (std::size_t i = 0; i < options.lengths; ++i) lengths.push_back(1 + (i * 29 + round * 7) % options.lengths);
+  for (std::size_t i = 0; i < options.lengths; ++i) lengths.push_back(1 + (i * step + round * 7) % options.lengths);
   return lengths;
 }
 

@@ -8,6 +8,7 @@ struct TypeOf {
   NodeType operator()(const KernelNodeParams&) const noexcept { return NodeType::kernel; }
   NodeType operator()(const MemcpyNodeParams&) const noexcept { return NodeType::memcpy; }
   NodeType operator()(const PitchedCopyNodeParams&) const noexcept { return NodeType::memcpy; }
+  NodeType operator()(const PitchedSetNodeParams&) const noexcept { return NodeType::memset; }
   NodeType operator()(const MemsetNodeParams&) const noexcept { return NodeType::memset; }
   NodeType operator()(const HostNodeParams&) const noexcept { return NodeType::host; }
   NodeType operator()(const ChildGraphNodeParams&) const noexcept { return NodeType::child_graph; }

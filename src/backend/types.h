@@ -125,6 +125,16 @@ struct PitchedCopyNodeParams {
   std::size_t rows = 0;  ///< of all slices
 };
 
+/// `CUDA_MEMSET_NODE_PARAMS` of a set that MemsetNodeParams does not describe: of rows with gaps between them. An
+/// output only, likewise.
+struct PitchedSetNodeParams {
+  void* destination = nullptr;
+  std::size_t bytes = 0;  ///< from the first byte to the last one, with the gaps
+  std::uint32_t value = 0;
+  std::size_t row_bytes = 0;
+  std::size_t rows = 0;
+};
+
 /// `CUDA_HOST_NODE_PARAMS`. The function must not call the device runtime.
 struct HostNodeParams {
   void (*function)(void* data) = nullptr;
@@ -178,12 +188,17 @@ struct ConditionalNodeParams {
 using NodeParams =
     std::variant<KernelNodeParams, MemcpyNodeParams, MemsetNodeParams, HostNodeParams, ChildGraphNodeParams,
                  EmptyNodeParams, EventWaitNodeParams, EventRecordNodeParams, MemoryAllocateNodeParams,
-                 MemoryFreeNodeParams, ConditionalNodeParams, PitchedCopyNodeParams>;
+                 MemoryFreeNodeParams, ConditionalNodeParams, PitchedCopyNodeParams, PitchedSetNodeParams>;
+
+/// True for the two kinds that are outputs only.
+inline bool is_pitched(const NodeParams& params) noexcept {
+  return std::holds_alternative<PitchedCopyNodeParams>(params) || std::holds_alternative<PitchedSetNodeParams>(params);
+}
 
 /// The text with which a backend refuses to make or change such a node.
-inline constexpr const char* pitched_copy_refused =
-    "copies of rows with gaps between them, or of arrays, are read only in this library: make them with the runtime's "
-    "own calls";
+inline constexpr const char* pitched_refused =
+    "copies and sets of rows with gaps between them, and copies of arrays, are read only in this library: make them "
+    "with the runtime's own calls";
 
 /// The type that the params stand for.
 NodeType node_type(const NodeParams& params) noexcept;

@@ -63,7 +63,7 @@ BodyResults run_body(const Call& call, const StreamRef& stream) {
     padded.copy_back_after_error();
     throw;
   }
-  padded.copy_back();
+  copy_behind("the body has run, but what it changed in its inputs was not copied back", [&] { padded.copy_back(); });
   return results;
 }
 

@@ -345,17 +345,12 @@ void Entry::copy_back_after_error(const StreamRef& stream, const Call& call) noe
   warn_of_lost_changes(error);
 }
 
-// The launch is not undone: the error says what is missing.
-template <class Copy>
-void Entry::copy_behind_launch(const char* missing, Copy&& copy) try {
-  copy();
-} catch (const OutOfMemoryError& error) {
-  throw OutOfMemoryError(text::format("the graph was launched, but {}: {}", missing, error.what()), error.statistics());
+void rethrow_with(const char* done_and_missing) try { throw; } catch (const OutOfMemoryError& error) {
+  throw OutOfMemoryError(text::format("{}: {}", done_and_missing, error.what()), error.statistics());
 } catch (const BackendError& error) {
-  throw BackendError(
-      error.call(), error.code(),
-      text::format("the graph was launched, but {}{}{}", missing, error.detail().empty() ? "" : "; ", error.detail()),
-      error.where());
+  throw BackendError(error.call(), error.code(),
+                     text::format("{}{}{}", done_and_missing, error.detail().empty() ? "" : "; ", error.detail()),
+                     error.where());
 }
 
 Outcome Entry::launch(const StreamRef& stream, const Call& call) {
@@ -394,15 +389,16 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
     std::rethrow_exception(thrown);
   }
   if (!inputs_.empty())
-    copy_behind_launch("what the body changed in its inputs was not copied back", [&] { copy_back(stream, call); });
+    copy_behind("the graph was launched, but what the body changed in its inputs was not copied back",
+                [&] { copy_back(stream, call); });
   if (!copies_results) {
     if (lender_ != nullptr && !results_launch_.was_on(stream) && shared_.last_launch.was_on(stream))
       results_launch_ = shared_.last_launch;
     return {lender_, number};
   }
   if (const auto ops = copies(in_pool_, copied->memory); !ops.empty())
-    copy_behind_launch("its results were not copied",
-                       [&] { shared_.last_launch.launch(stream, [&] { memory::copy_graph_memory(ops, stream); }); });
+    copy_behind("the graph was launched, but its results were not copied",
+                [&] { shared_.last_launch.launch(stream, [&] { memory::copy_graph_memory(ops, stream); }); });
   return {copied, 0};
 }
 

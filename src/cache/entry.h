@@ -77,6 +77,17 @@ void require_apart(const Call& call, const std::vector<bool>& copied);
 /// Warns that what a body changed in its inputs before it threw was not copied back, because of `error`.
 void warn_of_lost_changes(const std::exception& error) noexcept;
 
+/// Within the handler of an exception: throws it again, and one of this library with `done_and_missing` before its
+/// text.
+[[noreturn]] void rethrow_with(const char* done_and_missing);
+/// Copies behind work that is not undone: an exception says what was done, and what is missing.
+template <class Copy>
+void copy_behind(const char* done_and_missing, Copy&& copy) try {
+  copy();
+} catch (...) {
+  rethrow_with(done_and_missing);
+}
+
 /// The graph of one key, with the memory that it needs beside the pool.
 ///
 ///     Entry() captures -> [check()] -> launch() ...
@@ -173,9 +184,6 @@ class Entry {
   void copy_inputs(const StreamRef& stream, const Call& call);
   void copy_back(const StreamRef& stream, const Call& call);
   void copy_back_after_error(const StreamRef& stream, const Call& call) noexcept;
-  /// \param missing what is missing where the copy throws.
-  template <class Copy>
-  static void copy_behind_launch(const char* missing, Copy&& copy);
   void run_breaks(const StreamRef& stream, const Call& call);
   /// As graphs::replay_in_order().
   std::exception_ptr replay_last_segment(const StreamRef& stream, const Call& call);

@@ -113,7 +113,7 @@ bool GraphCache::Impl::check(Record& record, const Call& call) {
   if (differences.empty()) return true;
   const std::string what = text::format(
       "GraphCache::run: expected that the body of key {} is always captured as the same graph; found another one "
-      "in replay {}, which would repeat the first:\n{}\nAdd what these values depend on to the key, pass memory "
+      "in replay {}, which would repeat the first:\n{}Add what these values depend on to the key, pass memory "
       "that moves among the inputs, or keep it in one place. The key runs eagerly until forget().",
       key_text(record.key), record.hits + 1, differences);
   record.failure = std::make_shared<const CacheFailure>(CacheFailure{what});

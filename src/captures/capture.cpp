@@ -30,7 +30,29 @@ void Capture::add_body(std::shared_ptr<const Body> body) {
     while (outermost->outer != nullptr) outermost = outermost->outer.get();
     nodes_with_loops_.push_back(outermost->node);
   }
+  bodies_.reserve(bodies_.size() + 1);
+  open_bodies_.push_back(body.get());
+  if (body->repeats) open_loops_.fetch_add(1, std::memory_order_relaxed);
   bodies_.push_back(std::move(body));
+}
+
+void Capture::body_ends(const Body& body) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (std::erase(open_bodies_, &body) != 0 && body.repeats) open_loops_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool Capture::is_outside_open_loop(const StreamRef& stream) const noexcept {
+  if (open_loops_.load(std::memory_order_relaxed) == 0) return false;
+  const std::lock_guard lock(mutex_);
+  const auto used = std::ranges::find(used_in_bodies_, stream, &std::pair<StreamRef, StreamRef>::first);
+  const StreamRef& of_body = used != used_in_bodies_.end() ? used->second : stream;
+  const auto mine = std::ranges::find(open_bodies_, of_body, [](const Body* body) { return body->stream; });
+  const auto is_within = [&](const Body* loop) {
+    const Body* body = mine != open_bodies_.end() ? *mine : nullptr;
+    while (body != nullptr && body != loop) body = body->outer.get();
+    return body != nullptr;
+  };
+  return !std::ranges::all_of(open_bodies_, [&](const Body* body) { return !body->repeats || is_within(body); });
 }
 
 void Capture::use_in_body(const StreamRef& stream, const Body& body) {
@@ -168,6 +190,8 @@ void Capture::become_over() noexcept {
   const std::lock_guard lock(mutex_);
   over_.store(true, std::memory_order_relaxed);
   ids_.clear();
+  open_loops_.store(0, std::memory_order_relaxed);
+  open_bodies_.clear();
   bodies_.clear();
 }
 

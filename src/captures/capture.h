@@ -101,11 +101,16 @@ class REPRISE_EXPORT_INTERNAL Capture {
   void add_id(std::uint64_t id);
   /// Adds a body: until the capture is over, streams that capture the body take part in this capture.
   void add_body(std::shared_ptr<const Body> body);
+  /// The runtime captures this body no more.
+  void body_ends(const Body& body) noexcept;
   /// Memory or a workspace is about to be allocated for a stream that captures this body. What is freed on a stream is
   /// reused on it, as ordered work, and a stream that was forked off two bodies is not ordered between them.
   /// \throws UsageError if memory was allocated for this stream in another body, which may run at the same time or in
   ///         another iteration.
   void use_in_body(const StreamRef& stream, const Body& body);
+  /// True if memory of this stream that is freed now may be needed by a later iteration: a body that repeats is being
+  /// captured, and the stream does not belong to it.
+  bool is_outside_open_loop(const StreamRef& stream) const noexcept;
   bool has_loops() const noexcept;  ///< a body repeats; also once the capture is over
   /// True if a body that repeats is, or lies in, this node of the captured graph; also once the capture is over.
   bool repeats(GraphNodeHandle node) const noexcept;
@@ -208,9 +213,11 @@ class REPRISE_EXPORT_INTERNAL Capture {
   // A bit for each slot that was ever attached to, set under the mutex: the end of a capture looks at each slot, and
   // most are empty. Slots from 63 on share a bit.
   std::atomic<std::uint64_t> attached_to_{0};
-  mutable std::mutex mutex_;  // guards the rest
+  std::atomic<int> open_loops_{0};  // bodies that repeat and are being captured; changed under the mutex
+  mutable std::mutex mutex_;        // guards the rest
   std::vector<std::uint64_t> ids_;
   std::vector<std::shared_ptr<const Body>> bodies_;
+  std::vector<const Body*> open_bodies_;           // of bodies_: those that are being captured
   std::vector<GraphNodeHandle> nodes_with_loops_;  // of the captured graph
   // Streams that were forked off bodies and given memory there, with the streams of these bodies.
   std::vector<std::pair<StreamRef, StreamRef>> used_in_bodies_;

@@ -95,12 +95,22 @@ std::size_t CachingAllocator::Impl::release_block(void* pointer, std::vector<std
   return bytes;
 }
 
+// A block from outside of a loop that its body frees is there for all iterations: it is kept as if its own stream still
+// used it, until the capture is over.
+void CachingAllocator::Impl::keep_for_later_iterations(MemoryBlock& block) const {
+  const captures::Capture* const capture = block.pool->filled_by;
+  if (capture == nullptr || !block.recorded.empty()) return;
+  const StreamRef stream(device_, block.stream);
+  if (capture->is_outside_open_loop(stream)) block.recorded.push_back(stream);
+}
+
 // `block` is in use, and not retained by a graph.
 void CachingAllocator::Impl::free_block(MemoryBlock* block) {
   block->created.clear();
   block->hidden = false;
   memory::count_freed(block->pool->statistics, block->bytes);
   memory::count_freed(total_, block->bytes);
+  keep_for_later_iterations(*block);
   if (memory::HeldBackBlocks::needed(*block)) {
     held_back_.hold(block);
   } else {

@@ -132,6 +132,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   // allocator_impl.cpp
   void* allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
   std::size_t release_block(void* pointer, std::vector<std::string> stack);
+  void keep_for_later_iterations(memory::MemoryBlock& block) const;
   void free_block(memory::MemoryBlock* block);
   memory::Pool& pool_of(Lock& lock, captures::Capture& capture);
   memory::Pool* pool_filled_by(const captures::Capture& capture) noexcept;

@@ -384,11 +384,14 @@ TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {
   set.width = 2;
   set.height = 3;
   set.pitch = 8;
-  MemsetNodeParams params;
-  ASSERT_EQ(from_driver(set, &params), CUDA_SUCCESS);
-  EXPECT_EQ(params.count, 6U);
+  set.dst = 0x4000;
+  EXPECT_EQ(std::get<MemsetNodeParams>(from_driver(set)).count, 6U);
   set.pitch = 16;
-  EXPECT_EQ(from_driver(set, &params), CUDA_ERROR_NOT_SUPPORTED);
+  const auto params = std::get<PitchedSetNodeParams>(from_driver(set));
+  EXPECT_EQ(params.destination, reinterpret_cast<void*>(0x4000));
+  EXPECT_EQ(params.bytes, 40U) << "two pitches, and the last row";
+  EXPECT_EQ(params.row_bytes, 8U);
+  EXPECT_EQ(params.rows, 3U);
 }
 
 TEST_F(CudaNodeTest, NodesOfASmallGraphAreReadByOneCall) {

@@ -228,10 +228,10 @@ struct CachedState {
 /// - the types of the arguments, the sizes of their containers, and the keys of maps;
 /// - numbers, texts and what else is no tensor, by value;
 /// - of each tensor its type, device, sizes and strides, whether it needs a gradient, and which others it overlaps;
-/// - the mode of each module (`train()`, `eval()`), grad mode, inference mode, and autocast.
+/// - the mode of each module (`train()`, `eval()`), grad mode, inference mode, autocast, and the default type.
 ///
 /// What else the callable depends on must stay as it is: parameters may be trained, but not moved or replaced, see
-/// GraphedCallable. After such a change, clear().
+/// GraphedCallable, and settings of libtorch such as deterministic algorithms or TF32. After such a change, clear().
 ///
 /// All entries share one pool. So a forward of another key, or a capture, may overwrite what a backward needs that has
 /// not run: backward() then throws UsageError. Where two forwards come before their backwards, use a cache for each.

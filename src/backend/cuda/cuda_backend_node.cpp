@@ -16,7 +16,7 @@ constexpr const char* programmatic_node_refused =
 
 /// Why a node cannot be made or changed so; null if it can.
 const char* refusal_of(const NodeParams& params) {
-  if (std::holds_alternative<PitchedCopyNodeParams>(params)) return pitched_copy_refused;
+  if (is_pitched(params)) return pitched_refused;
   const auto* const kernel = std::get_if<KernelNodeParams>(&params);
   return kernel != nullptr && kernel->config.programmatic ? programmatic_node_refused : nullptr;
 }
@@ -152,10 +152,11 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
         return result;
       });
     case CU_GRAPH_NODE_TYPE_MEMSET:
-      return get(MemsetNodeParams{}, [&](MemsetNodeParams& found) {
+      return get(NodeParams{}, [&](NodeParams& found) {
         CUDA_MEMSET_NODE_PARAMS set{};
         const CUresult result = driver_.cuGraphMemsetNodeGetParams(node, &set);
-        return result == CUDA_SUCCESS ? from_driver(set, &found) : result;
+        if (result == CUDA_SUCCESS) found = from_driver(set);
+        return result;
       });
     case CU_GRAPH_NODE_TYPE_HOST:
       return get(HostNodeParams{}, [&](HostNodeParams& found) {

@@ -72,7 +72,8 @@ struct ToDriver {
     copy.Height = 1;
     copy.Depth = 1;
   }
-  void operator()(const PitchedCopyNodeParams&) const {}  // refused before
+  void operator()(const PitchedCopyNodeParams&) const {}  // refused before, as the next
+  void operator()(const PitchedSetNodeParams&) const {}
   void operator()(const MemsetNodeParams& from) const {
     to.memset.dst = to_address(from.destination);
     // The driver writes more than the element when the value has more bits.
@@ -173,10 +174,11 @@ NodeParams from_driver(const CUDA_MEMCPY3D& copy) {
   return MemcpyNodeParams{destination.address, source.address, bytes};
 }
 
-CUresult from_driver(const CUDA_MEMSET_NODE_PARAMS& set, MemsetNodeParams* params) {
-  if (set.height > 1 && set.pitch != set.width * set.elementSize) return CUDA_ERROR_NOT_SUPPORTED;
-  *params = {to_pointer(set.dst), set.value, set.elementSize, set.width * std::max<std::size_t>(set.height, 1)};
-  return CUDA_SUCCESS;
+NodeParams from_driver(const CUDA_MEMSET_NODE_PARAMS& set) {
+  const std::size_t rows = std::max<std::size_t>(set.height, 1), row_bytes = set.width * set.elementSize;
+  if (rows > 1 && set.pitch != row_bytes)
+    return PitchedSetNodeParams{to_pointer(set.dst), (rows - 1) * set.pitch + row_bytes, set.value, row_bytes, rows};
+  return MemsetNodeParams{to_pointer(set.dst), set.value, set.elementSize, set.width * rows};
 }
 
 }  // namespace reprise::backend::cuda

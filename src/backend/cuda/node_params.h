@@ -22,7 +22,7 @@ void read_outputs(const CUgraphNodeParams& made, NodeParams* params);
 
 /// MemcpyNodeParams, also for several rows that follow each other without gaps; else PitchedCopyNodeParams.
 NodeParams from_driver(const CUDA_MEMCPY3D& copy);
-/// A set of several rows counts as one of a single row likewise; else `CUDA_ERROR_NOT_SUPPORTED`.
-CUresult from_driver(const CUDA_MEMSET_NODE_PARAMS& set, MemsetNodeParams* params);
+/// MemsetNodeParams, likewise; else PitchedSetNodeParams.
+NodeParams from_driver(const CUDA_MEMSET_NODE_PARAMS& set);
 
 }  // namespace reprise::backend::cuda

@@ -85,8 +85,7 @@ Result HostBackend::check_edge(const HostNode& from, const NodeType* to, const E
 }
 
 Result HostBackend::check_node(const NodeParams& params) const {
-  if (std::holds_alternative<PitchedCopyNodeParams>(params))
-    return fail(ErrorCode::not_supported, pitched_copy_refused);
+  if (is_pitched(params)) return fail(ErrorCode::not_supported, pitched_refused);
   MemoryKind destination, source;
   switch (node_type(params)) {
     case NodeType::kernel: {

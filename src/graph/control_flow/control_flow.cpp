@@ -237,6 +237,7 @@ class BodyCapture {
   bool over() noexcept {
     if (!std::exchange(underway_, false)) return false;
     backend::bodies_underway.fetch_sub(1, std::memory_order_relaxed);
+    if (body_ != nullptr) capture_->body_ends(*body_);
     return true;
   }
   void drop() noexcept {

@@ -76,7 +76,10 @@ NodeImage::NodeImage(Backend& backend, GraphNodeHandle node, KernelLayouts& layo
     if (described) others_ = std::move(params);
     return;
   }
-  if (!described || std::holds_alternative<backend::PitchedCopyNodeParams>(params)) {
+  if (!described || backend::is_pitched(params)) {
+    if (const auto* const copy = std::get_if<backend::PitchedCopyNodeParams>(&params))
+      fixed_ = {copy->source.address, copy->destination.address};
+    if (const auto* const set = std::get_if<backend::PitchedSetNodeParams>(&params)) fixed_ = {set->destination};
     unknown_ = type_ == NodeType::kernel
                    ? failure_text(Call::graph_node_params, ErrorCode::not_supported)
                    : "it has more than one dimension, or uses an array, and CUDA changes one-dimensional copies and "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -85,6 +86,10 @@ class NodeImage {
   /// All places that can hold an address: words of arguments, and the addresses of copies and sets.
   std::vector<NodePlace> words() const;
 
+  /// Addresses in values that are known and cannot be changed: of copies and sets of rows with gaps between them; null:
+  /// none.
+  const std::array<const void*, 2>& fixed_addresses() const noexcept { return fixed_; }
+
   /// True if params() has all values: also of a node that has none, or of a type that is never changed here.
   bool has_params() const noexcept { return unknown_.empty() || others_.has_value(); }
   /// The values in the form of the backend, if has_params(). They point into this object and into `pointers`, and are
@@ -115,6 +120,7 @@ class NodeImage {
   backend::MemcpyNodeParams copy_;
   backend::MemsetNodeParams set_;
   std::optional<backend::NodeParams> others_;  // of other types
+  std::array<const void*, 2> fixed_ = {};
 };
 
 }  // namespace reprise::graphs

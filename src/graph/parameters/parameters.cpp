@@ -224,6 +224,12 @@ std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address&
           NodeChanges::require_not_own(image, [&] { return text::format("{}, {}", call, node_text(node)); });
         continue;
       }
+      for (const void* const fixed : image.fixed_addresses())
+        if (fixed != nullptr && address.covers(reinterpret_cast<std::uintptr_t>(fixed)))
+          throw UsageError(
+              text::format("{}: expected an address that can be changed in each node that uses it; found "
+                           "{}, which the {} uses: {}.",
+                           call, reinterpret_cast<const void*>(address.value), node_text(node), image.unknown()));
       for (const NodePlace& place : image.words()) {
         std::uintptr_t value = 0;
         std::memcpy(&value, image.at(place).data(), sizeof value);

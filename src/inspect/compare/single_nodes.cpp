@@ -25,7 +25,7 @@ namespace {
 bool can_be_added(const backend::NodeParams& params) {
   const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params);
   if (kernel != nullptr) return kernel->params != nullptr || kernel->extra != nullptr;
-  return !std::holds_alternative<backend::PitchedCopyNodeParams>(params);
+  return !backend::is_pitched(params);
 }
 
 }  // namespace

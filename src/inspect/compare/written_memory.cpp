@@ -54,6 +54,8 @@ NodeWork work_of(const backend::NodeParams& params, const KernelArguments& argum
           work.writes.push_back({number_of(of_type.destination.address), of_type.destination.bytes});
         } else if constexpr (std::is_same_v<Params, backend::MemsetNodeParams>) {
           work = known_work({{number_of(of_type.destination), of_type.count * of_type.element_bytes}});
+        } else if constexpr (std::is_same_v<Params, backend::PitchedSetNodeParams>) {
+          work = known_work({{number_of(of_type.destination), of_type.bytes}});
         } else if constexpr (std::is_same_v<Params, backend::EmptyNodeParams> ||
                              std::is_same_v<Params, backend::EventRecordNodeParams> ||
                              std::is_same_v<Params, backend::EventWaitNodeParams> ||

@@ -60,6 +60,7 @@ class Scanner {
     word(copy_destination, reinterpret_cast<std::uintptr_t>(copy.destination.address));
   }
   void read(const backend::MemsetNodeParams& set) { word(0, reinterpret_cast<std::uintptr_t>(set.destination)); }
+  void read(const backend::PitchedSetNodeParams& set) { word(0, reinterpret_cast<std::uintptr_t>(set.destination)); }
   void read(const backend::MemoryAllocateNodeParams& allocation) {
     scan_.own.push_back({reinterpret_cast<std::uintptr_t>(allocation.address), allocation.bytes});
   }

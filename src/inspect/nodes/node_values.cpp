@@ -180,6 +180,13 @@ class ValueReader {
     property("element_bytes", set.element_bytes);
     property("count", set.count);
   }
+  void read(const backend::PitchedSetNodeParams& set) {
+    property("destination", set.destination);
+    property("value", set.value);
+    property("row_bytes", set.row_bytes);
+    property("rows", set.rows);
+    property("destination_bytes", set.bytes);
+  }
   void read(const backend::MemoryAllocateNodeParams& allocation) {
     found_.own.add_node(reinterpret_cast<std::uintptr_t>(allocation.address), allocation.bytes);
     property("bytes", allocation.bytes);

@@ -3,6 +3,7 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DefaultDtype.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -77,7 +78,8 @@ std::vector<std::shared_ptr<torch::nn::Module>> all_modules(
 }
 
 std::vector<std::string> call_key_fields() {
-  return {"types", "structure", "values", "kinds", "sizes", "strides", "overlaps", "modules", "gradients", "autocast"};
+  return {"types",    "structure", "values",    "kinds",    "sizes",       "strides",
+          "overlaps", "modules",   "gradients", "autocast", "default type"};
 }
 
 bool CallRecorder::has_device() const {
@@ -109,7 +111,8 @@ CallKey CallRecorder::key(const std::type_info& types, const std::vector<std::sh
       .add(autograd_records()                 ? "recorded"
            : c10::InferenceMode::is_enabled() ? "inference"
                                               : "none")
-      .add(autocast ? c10::toString(at::autocast::get_autocast_dtype(type)) : "off");
+      .add(autocast ? c10::toString(at::autocast::get_autocast_dtype(type)) : "off")
+      .add(static_cast<int>(c10::get_default_dtype_as_scalartype()));
   return call;
 }
 

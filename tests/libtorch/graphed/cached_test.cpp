@@ -259,6 +259,20 @@ TEST_F(CachedCallables, CountAutocastAndInferenceModeAmongTheKey) {
   EXPECT_EQ(cached.size(), 3u);
 }
 
+TEST_F(CachedCallables, CountTheDefaultTypeAmongTheKey) {
+  const auto f = [](const Tensor& x) { return x.to(c10::get_default_dtype_as_scalartype()) * 2; };
+  const auto cached = make_graphed_callables(f, {.capture_after = 0});
+  const Tensor x = torch::arange(4, torch::TensorOptions(torch::kInt).device(device_));
+  const auto type = [&] { return cached(x).scalar_type(); };
+  EXPECT_EQ(type(), torch::kFloat);
+  torch::set_default_dtype(caffe2::TypeMeta::fromScalarType(torch::kDouble));
+  const bool of_double = type() == torch::kDouble && type() == torch::kDouble;
+  torch::set_default_dtype(caffe2::TypeMeta::fromScalarType(torch::kFloat));
+  EXPECT_TRUE(of_double);
+  EXPECT_EQ(type(), torch::kFloat);
+  EXPECT_EQ(cached.size(), 2u);
+}
+
 TEST_F(CachedCallables, AreBoundedInBytes) {
   const auto f = [](const Tensor& x) { return x * 2; };
   const auto cached = make_graphed_callables(f, {.max_bytes = std::uint64_t{24} << 20, .capture_after = 0});

@@ -114,6 +114,31 @@ TEST(FailuresOfGraphCaches, WhatALaunchDidStaysWhereAHookThrowsAfterIt) {
   }
 }
 
+TEST(FailuresOfGraphCaches, ACopyThatFailsBehindAnEagerRunIsNamed) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected into host devices";
+  GraphCache cache({.capture_after = 5, .padding = [](std::size_t) { return std::size_t{8}; }});
+  Buffer<int> x = zeros(), runs = zeros();
+  const auto count = [&] {
+    cache.run_padded({0}, 1, inputs(inout(x)), [&](std::size_t padded, DeviceView<int> view) {
+      launch(padded, Add{}, view.data(), 1, padded);
+      graphs::test::add(runs);
+    });
+  };
+  count();
+  for (unsigned nth = 1; nth < 9; ++nth) {
+    const InjectedFailure failure({.call = "cuLaunchKernelEx", .code = ErrorCode::launch_failure, .nth = nth});
+    const std::vector<int> runs_before = read(runs), x_before = read(x);
+    const std::string what = text_of<BackendError>(count);
+    ASSERT_TRUE(failure.happened());
+    if (read(runs) == runs_before) continue;  // it failed in the body, or before
+    EXPECT_TRUE(contains(what, "the body has run, but what it changed in its inputs was not copied back")) << what;
+    EXPECT_TRUE(contains(what, "injected")) << what;
+    EXPECT_EQ(read(x), x_before);
+    return;
+  }
+  FAIL() << "no failure behind the body";
+}
+
 TEST(FailuresOfGraphCaches, ACopyThatFailsBehindALaunchIsNamedAndTheLaunchCounts) {
   if (default_device().type() != DeviceType::host) GTEST_SKIP() << "failures are injected into host devices";
   GraphCache cache({.capture_after = 0, .inputs = CacheInputs::copy, .outputs = CacheOutputs::copy});

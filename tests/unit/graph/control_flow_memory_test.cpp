@@ -54,6 +54,50 @@ TEST_F(ControlFlowMemory, MemoryFromAroundALoopThatIsFreedInItIsNotGivenOutInIt)
   EXPECT_EQ(first(x_), 7);
 }
 
+TEST_F(ControlFlowMemory, NorForTheStreamThatItWasAllocatedFor) {
+  const Stream side;
+  for (const bool joined : {false, true}) {
+    CUDAGraph graph = capture([&] {
+      const StreamRef around = joined ? side.ref() : current_stream();
+      side.wait(current_stream());
+      std::optional<Buffer<int>> outside(std::in_place, 1, around);
+      current_stream().wait(side);
+      outside->fill_bytes_async(0);
+      add(*outside, 7);
+      while_(flag_.data(), [&] {
+        multiply(*outside, 1, x_);
+        int* const address = outside->data();
+        outside.reset();
+        const Buffer<int> other(1, around);
+        EXPECT_NE(other.data(), address);
+        launch(current_stream(), LaunchConfig{}, Add{}, const_cast<int*>(other.data()), 1, std::size_t{1});
+        count_down();
+      });
+    });
+    set(3);
+    graph.replay();
+    EXPECT_EQ(first(x_), 7);
+  }
+}
+
+TEST_F(ControlFlowMemory, WhatALoopAllocatesItselfIsGivenOutAgainInIt) {
+  const Stream side;
+  CUDAGraph graph = capture([&] {
+    while_(flag_.data(), [&] {
+      side.wait(current_stream());
+      for (const StreamRef& stream : {current_stream(), side.ref()}) {
+        std::optional<Buffer<int>> first(std::in_place, 1, stream);
+        int* const address = first->data();
+        first.reset();
+        const Buffer<int> second(1, stream);
+        EXPECT_EQ(second.data(), address);
+      }
+      current_stream().wait(side);
+      count_down();
+    });
+  });
+}
+
 TEST_F(ControlFlowMemory, MemoryOfAnEarlierBodyThatALoopFreesIsNotGivenOutInIt) {
   CUDAGraph graph = capture([&] {
     std::optional<Buffer<int>> before;

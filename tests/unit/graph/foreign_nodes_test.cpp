@@ -39,6 +39,7 @@ class ForeignKernels final : public backend::test::FaultyBackend {
 
   backend::Result graph_node_params(GraphNodeHandle node, backend::NodeParams* params) override {
     backend::Result result = FaultyBackend::graph_node_params(node, params);
+    if (const auto other = pretended.find(node); other != pretended.end()) *params = other->second;
     auto* const kernel = std::get_if<backend::KernelNodeParams>(params);
     if (result != ErrorCode::success || kernel == nullptr) return result;
     auto& block = blocks_[node];
@@ -60,6 +61,8 @@ class ForeignKernels final : public backend::test::FaultyBackend {
     param->type = nullptr;
     return result;
   }
+
+  std::map<GraphNodeHandle, backend::NodeParams> pretended;  ///< what nodes are described as
 
  private:
   static const KernelRecord& record_of(const backend::KernelNodeParams& kernel) {
@@ -157,6 +160,32 @@ TEST_F(ForeignNodes, ACopyOfSeveralDimensionsCannotBeChangedAndTheRuleSaysWhy) {
     EXPECT_TRUE(contains(text, "CUDA changes one-dimensional copies and sets only"));
   }
   EXPECT_EQ(node.memcpy_params().bytes, sizeof(int));
+}
+
+TEST_F(ForeignNodes, AnAddressThatACopyOrSetOfRowsUsesIsNoParameter) {
+  void* const x = x_.data();
+  int* const y = y_.data();
+  const auto at = [](void* address) { return static_cast<std::byte*>(address); };
+  const struct {
+    void* address;
+    backend::NodeParams pretended;
+  } nodes[] = {{x, backend::PitchedCopyNodeParams{{at(x), 12}, {at(y), 12}, 4, 2}},
+               {y, backend::PitchedCopyNodeParams{{at(x), 12}, {at(y), 12}, 4, 2}},
+               {x, backend::PitchedSetNodeParams{x, 12, 0, 4, 2}}};
+  for (const auto& [address, pretended] : nodes) {
+    CUDAGraph graph(KeepGraph::yes);
+    capture(graph, [&] {
+      add(address == x ? x_ : y_);
+      copy_async(y, x, sizeof(int));
+    });
+    runtime_.pretended = {{graph.nodes()[1].native(), pretended}};
+    const std::string text = text_of<UsageError>([&] { (void)graph.parameter(address); });
+    runtime_.pretended.clear();
+    EXPECT_TRUE(contains(text, "found 0x")) << text;
+    EXPECT_TRUE(contains(text, "which the")) << text;
+    EXPECT_TRUE(contains(text, "CUDA changes one-dimensional copies and sets only")) << text;
+    (void)graph.parameter(address);
+  }
 }
 
 }  // namespace
