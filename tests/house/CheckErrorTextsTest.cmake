@@ -52,6 +52,24 @@ void watch(std::string* why) {
   log("a text that no error has");
 }
 ]])
+set(nodes [[
+  if (count == 0) refuse(begin, "a node of this kind needs one element; disable it instead");
+  refuse(log, "a reason that no error has");
+]])
+set(tensors [[
+  TORCH_CHECK(found.is_cpu(), name, ": tensors of one device were expected, found ", found, " here");
+]])
+set(status [[
+inline const char* advice(int status) {
+  switch (status) {
+    case 1:
+      return "make it before anything else, "
+             "where it works";
+    default:
+      return "unknown";
+  }
+}
+]])
 set(tool [[
   std::fprintf(stderr, "command: the reports are in %s\n", file);
   found.missing.push_back({"own kernels", "the compiler was not found", "batches of copies"});
@@ -80,6 +98,9 @@ code for this GPU, since it is too new. The rule of this is: a stream waits for 
 ### `of the inputs of this graph`
 ### `driver is older than`
 ### `Calls cannot be watched`
+### `needs one element`
+### `of one device were expected`
+### `make it before anything else, where`
 ### `The stream ended before`
 ### `install the headers`
 ### `an int has four bytes`
@@ -97,6 +118,9 @@ function(expect code expected)
   file(WRITE "${FOLDER}/src/backend/rules/capture_rules.cpp" "${rules}")
   file(WRITE "${FOLDER}/src/graph/capture.cpp" "${source}")
   file(WRITE "${FOLDER}/src/graph/watch.cpp" "${reasons}")
+  file(WRITE "${FOLDER}/src/graph/node.cpp" "${nodes}")
+  file(WRITE "${FOLDER}/src/libtorch/host/tensors.cpp" "${tensors}")
+  file(WRITE "${FOLDER}/include/reprise/status.h" "${status}")
   file(WRITE "${FOLDER}/tools/reprise/main.cpp" "${tool}")
   file(WRITE "${FOLDER}/cmake/Find.cmake" "${cmake}")
   file(WRITE "${FOLDER}/src/c_api/c_names.cpp" "${c_names}")
@@ -115,7 +139,7 @@ function(expect_with file from to code expected)
   expect("${code}" "${expected}")
 endfunction()
 
-expect(0 "error texts: 12 texts, 12 headings, 2 codes")
+expect(0 "error texts: 15 texts, 15 headings, 2 codes")
 expect_with(source "is not known" "has no end" 1
   "src/graph/capture.cpp:9: no heading of docs/troubleshooting.md is a part of \"The end of this graph has no end.\"")
 expect_with(source "is not known" "has no end" 1 "docs/troubleshooting.md:8: no text of the sources contains \"is not known\"")
@@ -124,6 +148,10 @@ expect_with(source "Three of the inputs" "Three inputs" 1 "src/graph/capture.cpp
 expect_with(reasons "older than version" "not of version" 1 "src/graph/watch.cpp:3: no heading")
 expect_with(reasons "Calls cannot be" "None of them is" 1 "src/graph/watch.cpp:4: no heading")
 expect_with(reasons "The stream ended" "The stream was gone" 1 "src/graph/watch.cpp:6: no heading")
+expect_with(nodes "needs one" "has no" 1 "src/graph/node.cpp:1: no heading")
+expect_with(tensors "of one device were" "of it were" 1
+  "src/libtorch/host/tensors.cpp:1: no heading of docs/troubleshooting.md is a part of \"…tensors of it were expected, found … here\"")
+expect_with(status "anything else" "the capture" 1 "include/reprise/status.h:4: no heading")
 expect_with(tool "the reports are" "what was found is" 1
   "tools/reprise/main.cpp:1: no heading of docs/troubleshooting.md is a part of \"command: what was found is in … \"")
 expect_with(tool "compiler was" "compiler nvcc was" 1 "tools/reprise/main.cpp:2: no heading")
