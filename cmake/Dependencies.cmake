@@ -19,10 +19,12 @@ find_package(nlohmann_json 3.11 QUIET GLOBAL)
 if(NOT nlohmann_json_FOUND)
   message(STATUS "fetching nlohmann-json, which is not installed")
   set(JSON_Install OFF)
+  set(CMAKE_POLICY_VERSION_MINIMUM 3.5)  # it names 3.1, which CMake 4 refuses
   FetchContent_Declare(nlohmann_json
     URL https://github.com/nlohmann/json/releases/download/v3.11.2/json.tar.xz
     URL_HASH SHA256=8c4b26bf4b422252e13f332bc5e388ec0ab5c3443d24399acb675e68278d341f)
   FetchContent_MakeAvailable(nlohmann_json)
+  unset(CMAKE_POLICY_VERSION_MINIMUM)
 endif()
 
 # What is built beside the library.

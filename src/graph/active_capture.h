@@ -64,6 +64,10 @@ class ActiveCapture {
   /// \param call the function of the library that captures it.
   /// \param findings of the body's stream, before the end.
   CaptureError body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result);
+  /// The capture of a body is broken, and an exception leaves it: makes the report, as above.
+  void body_broke(const backend::CaptureFindings& findings) {
+    keep(describe(findings, {.code = ErrorCode::stream_capture_invalidated}));
+  }
   /// The capture itself failed, or is broken.
   CaptureError failure(const backend::CaptureFindings& findings, ErrorCode result, std::string detail = {});
   /// Releases everything, as the destructor does, unless it was committed.

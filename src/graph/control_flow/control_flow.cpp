@@ -240,9 +240,17 @@ class BodyCapture {
     if (body_ != nullptr) capture_->body_ends(*body_);
     return true;
   }
+  // Before the runtime forgets what broke it: the exception that leaves the body is the user's.
+  void report_if_broken(graphs::ActiveCapture& active) noexcept try {
+    const backend::CaptureFindings findings = stream_.device().backend().monitor().describe_capture(stream_.native());
+    if (findings.broken_by) active.body_broke(findings);
+  } catch (...) {
+    warn("There was no memory for the report of the body of a conditional node.");
+  }
   void drop() noexcept {
     if (!over()) return;
     if (const auto active = graphs::ActiveCapture::of(*capture_)) {
+      report_if_broken(*active);
       active->bodies().drop_body(stream_);
       if (body_ != nullptr) active->body_abandoned(*body_);
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/capture_listener.h"
+#include "reprise/export.h"
 
 namespace reprise::graphs {
 
@@ -30,7 +31,7 @@ class Communicator {
 
 /// The communicators of one capture; then held by its graph, so that they outlive its launches. Each once. Thread-safe
 /// during the capture.
-class CapturedCollectives {
+class REPRISE_EXPORT_INTERNAL CapturedCollectives {
  public:
   using Communicators = std::vector<std::shared_ptr<Communicator>>;
 

@@ -384,6 +384,18 @@ TEST_F(RefusedControlFlow, WithACallThatBreaksTheCaptureOfTheBody) {
   expect_report("while_", [&] { while_(flag_.data(), body); });
 }
 
+TEST_F(RefusedControlFlow, AndTheReportNamesTheCallWhoseErrorLeavesTheBody) {
+  CUDAGraph graph;
+  const auto body = [&] {
+    add(x_);
+    current_stream().synchronize();
+  };
+  EXPECT_THROW(capture(graph, [&] { if_(flag_.data(), body); }), BackendError);
+  ASSERT_TRUE(graph.capture_report().has_value());
+  ASSERT_TRUE(graph.capture_report()->broken_by.has_value()) << graph.capture_report()->str();
+  EXPECT_EQ(graph.capture_report()->broken_by->name, "cuStreamSynchronize");
+}
+
 TEST_F(RefusedControlFlow, WithABodyThatIsBrokenWhileAForkOfTheCaptureIsNotJoined) {
   const reprise::test::Warnings warnings;
   const Stream side;
