@@ -21,9 +21,10 @@ string(CONCAT not_for_memcheck "KernelFailureContract|CallsOfAnotherDevice|Failu
   "|^example\\.|^libtorch\\.")
 # Where four or more processes under memcheck use one GPU, some launches of graphs with conditional nodes fail (CUDA 13.0,
 # driver 580): with cudaErrorIllegalAddress or cudaErrorLaunchFailure, and without a message of the tool. The device is
-# unusable then for the rest of the suite. So suites with control flow run alone under memcheck; the example
+# unusable then for the rest of the suite. So suites that launch control flow run alone under memcheck; the example
 # conjugate_gradient is not run, and random programs have no control flow.
-string(CONCAT conditional "(^|/)(Compare|ConditionalContract|InnerNodes|RandomChildrenInLoops)(/|$)|ControlFlow")
+string(CONCAT conditional "(^|/)(Compare|ConditionalContract|Cublas|InnerAnnotations|InnerNodes|MemoryOfGraphs"
+  "|ProgressMarksOfGraphs|RandomChildrenInLoops|StreamOrderedMemory|TimeReplay|WorkAroundABody)(/|$)|ControlFlow")
 
 # Adds a test that passes if a tool of compute-sanitizer finds nothing. The tests that run under it may fail: the tool
 # makes the host wait for every launch, and then what shows that something does not wait cannot pass. But they must have

@@ -245,7 +245,7 @@ class BodyCapture {
     const backend::CaptureFindings findings = stream_.device().backend().monitor().describe_capture(stream_.native());
     if (findings.broken_by) active.body_broke(findings);
   } catch (...) {
-    warn("There was no memory for the report of the body of a conditional node.");
+    warn("There was no memory for the report of a capture of a body.");
   }
   void drop() noexcept {
     if (!over()) return;
