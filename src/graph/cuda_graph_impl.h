@@ -252,12 +252,16 @@ struct CUDAGraph::Impl {
   void change_nodes(std::span<graphs::NodeChange> changed);
   /// What launch() was passed in the capture, and addresses that were named, become parameters of the template.
   void find_parameters();
+  /// Sets values of which one changes, or of which the template may have others. With the launch mutex.
+  void set_parameters(const char* call, std::span<const ParameterValue> values);
   /// The nodes of the template that use an address. \throws UsageError if there are none, or one is the library's own.
   std::vector<graphs::Parameters::Use> uses_of(const graphs::Parameters::Address& address);
   /// Describes a node of the template, as in errors: "kernel Scale (node 3) in forward".
   std::string node_text(GraphNodeHandle node) const;
   /// Refuses changes of nodes within hooks of the graph, and of a graph that belongs to something else.
   void require_changeable(const char* call) const {
+    if (!hook_runs() && reserved_for == nullptr) [[likely]]
+      return;
     refuse_in_own_hook(call);
     refuse_reserved(call);
   }

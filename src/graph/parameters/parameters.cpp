@@ -316,25 +316,29 @@ void CUDAGraph::set(std::span<const ParameterValue> values) {
   impl.require_changeable(call);
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
-  const bool knows = !impl.may_be_edited;
-  if (impl.parameters.have(call, values) && knows) return;
-  impl.require_template(call);
-  Batch batch(impl);
-  const std::uint64_t number = impl.parameters.next_batch();
+  if (!impl.parameters.have(call, values) || impl.may_be_edited) impl.set_parameters(call, values);
+}
+
+// Apart from set(), so that a call without a change saves no registers for it.
+[[gnu::noinline]] void CUDAGraph::Impl::set_parameters(const char* call, std::span<const ParameterValue> values) {
+  require_template(call);
+  const bool knows = !may_be_edited;
+  Batch batch(*this);
+  const std::uint64_t number = parameters.next_batch();
   std::vector<std::pair<Parameters::Parameter*, const ParameterValue*>> changed;
   changed.reserve(values.size());
   for (std::size_t i = values.size(); i-- > 0;) {  // of two values of one parameter the last one counts
-    Parameters::Parameter& parameter = impl.parameters.find(call, values[i].key());
+    Parameters::Parameter& parameter = parameters.find(call, values[i].key());
     if (std::exchange(parameter.batch, number) == number) continue;
     // Where it shares a place, another value of this call may change that.
     if (knows && !parameter.shares && Parameters::has(parameter, values[i])) continue;
-    if (parameter.bytes > 1) require_bytes(call, *impl.device, values[i], parameter.bytes);
+    if (parameter.bytes > 1) require_bytes(call, *device, values[i], parameter.bytes);
     changed.emplace_back(&parameter, &values[i]);
   }
   // Likewise of two parameters of one place.
   for (std::size_t i = changed.size(); i-- > 0;) batch.set(*changed[i].first, *changed[i].second);
   batch.apply(call);
-  impl.parameters.were_set(values);
+  parameters.were_set(values);
 }
 
 void CUDAGraph::get_value(const void* key, void* value, std::size_t bytes) const {

@@ -186,6 +186,33 @@ TEST_F(CompareOrders, FindsEachDroppedEdgeOfRandomProgramsWithinTwentyOrders) {
   EXPECT_GT(mutants, 15U);
 }
 
+TEST_F(CompareOrders, FindsTheDroppedEdgeOfOneOfManyChainsWithinTwentyOrders) {
+  for (const std::size_t chains : {4, 9, 16}) {
+    const std::vector<Stream> streams(chains);
+    std::vector<Buffer<int>> values;
+    for (std::size_t i = 0; i < chains; ++i) values.push_back(zeros(4));
+    const auto body = [&] {
+      for (std::size_t i = 0; i < chains; ++i) {
+        streams[i].wait(current_stream());
+        add(values[i], 1, streams[i]);
+        multiply(values[i], 3, values[i], streams[i]);
+        add(values[i], 2, streams[i]);
+      }
+      for (const Stream& stream : streams) current_stream().wait(stream);
+    };
+    for (std::size_t chain = 0; chain < chains; chain += 3) {
+      graph_ = CUDAGraph(KeepGraph::yes);
+      capture(graph_, body);
+      const std::size_t from = 3 * chain + chain % 2;
+      drop_edge(from, from + 1);
+      const Comparison found = compare_now(body, {.orders = 20, .seed = chain});
+      ASSERT_THAT(found.missing_edges, SizeIs(1)) << chains << " chains, edge " << from;
+      EXPECT_EQ(found.missing_edges[0].one.index, from);
+      EXPECT_EQ(found.missing_edges[0].other.index, from + 1);
+    }
+  }
+}
+
 StepsBefore random_steps(std::mt19937_64& random, std::size_t count) {
   StepsBefore before(count);
   for (std::size_t to = 1; to < count; ++to)
