@@ -225,6 +225,9 @@ class Replacement {
   /// Why no update is tried; empty if it is.
   std::string obstacle() const {
     if (graph_.exec == nullptr) return "There was no executable to update.";
+    if (recaptured_.may_discard)
+      return "GraphOptions::discard_template is set for this capture, and an executable that is updated needs its "
+             "template.";
     if (graph_.keep != recaptured_.keep || graph_.options.instantiate_flags != recaptured_.options.instantiate_flags)
       return "GraphOptions::keep_graph or instantiate_flags are others than those of the capture before.";
     return "";

@@ -95,6 +95,17 @@ TEST_F(DiscardedTemplate, IsDiscardedAgainByTheNextCaptureWithoutRandomNumbers) 
   EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.node_count(); }), "discard_template"));
 }
 
+TEST_F(DiscardedTemplate, IsDiscardedByARecaptureWithTheOption) {
+  const auto body = [&] { x_.fill_bytes_async(3); };
+  capture(graph_, body);
+  const Recapture again = graph_.recapture(everything_but_the_template(), body);
+  EXPECT_FALSE(again.in_place);
+  EXPECT_TRUE(contains(again.reason, "discard_template")) << again.reason;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.node_count(); }), "discard_template"));
+  graph_.replay();
+  EXPECT_EQ(read(x_)[0], 0x03030303U);
+}
+
 TEST_F(DiscardedTemplate, DoesNotKeepARefusalFromNamingTheNodeThatUsesDeadMemory) {
   capture(graph_, everything_but_the_template(), [&] {
     const annotate scope("fill");
