@@ -6,13 +6,16 @@
 #include <array>
 #include <chrono>
 #include <map>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "reprise/libtorch/annotated_modules.h"
 #include "tests/libtorch/graphed/cached_fixture.h"
+#include "tests/support/warnings.h"
 
 // One callable, whose graphs are those of many shapes.
 
@@ -333,6 +336,46 @@ TEST_F(CachedCallables, NameParametersThatWereReplacedUntilTheyAreCleared) {
   EXPECT_THAT(refusal([&] { cached(x); }), HasSubstr("bias has other memory now"));
   cached.clear();
   EXPECT_TRUE(same(cached(x), layer->forward(x)));
+}
+
+// Keys come back and are released in random order.
+TEST_F(CachedCallables, GiveTheResultsOfEagerRunsInRandomCalls) {
+  const Warnings warnings;  // of keys that are called too seldom
+  const auto f = [](const Tensor& x, const Tensor& y, double factor, bool adds) {
+    const Tensor z = torch::tanh(x * factor) + y;
+    return adds ? z + x : z * x;
+  };
+  const auto cached = make_graphed_callables(f, {.max_entries = 5, .capture_after = 1});
+  std::mt19937_64 numbers(7);
+  for (int call = 0; call < 400; ++call) {
+    const auto rows = static_cast<std::int64_t>(1 + numbers() % 6);
+    const Tensor x = random({rows, 3}), y = numbers() % 4 == 0 ? x : random({rows, 3});
+    const double factor = numbers() % 3 == 0 ? 0.5 : 2;
+    const bool adds = numbers() % 2 == 0;
+    ASSERT_TRUE(same(cached(x, y, factor, adds), f(x, y, factor, adds))) << "call " << call;
+    if (numbers() % 50 == 0) cached.clear();
+  }
+  const GraphCacheStatistics counts = cached.statistics();
+  EXPECT_GT(counts.hits.number, 20u);
+  EXPECT_GT(counts.evictions.number, 20u);
+}
+
+TEST_F(CachedCallables, OfEightThreadsWorkAtOnce) {
+  const Warnings warnings;  // likewise
+  const auto work = [&](int seed) {
+    const DeviceGuard device(here_);
+    const Stream mine(here_);
+    const StreamGuard guard(mine);
+    const auto f = [](const Tensor& x, double factor) { return x * factor + 1; };
+    const auto cached = make_graphed_callables(f, {.max_entries = 3, .capture_after = 1});
+    for (int call = 0; call < 40; ++call) {
+      const Tensor x = torch::full({1 + (call * seed) % 5}, call, torch::TensorOptions().device(device_));
+      ASSERT_TRUE(same(cached(x, seed), f(x, seed))) << "thread " << seed << ", call " << call;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int seed = 1; seed <= 8; ++seed) threads.emplace_back(work, seed);
+  for (std::thread& each : threads) each.join();
 }
 
 TEST_F(CachedCallables, MayBeCalledByThreadsInTurn) {
