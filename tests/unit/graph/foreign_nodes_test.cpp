@@ -173,13 +173,14 @@ TEST_F(ForeignNodes, AnAddressThatACopyOrSetOfRowsUsesIsNoParameter) {
   } nodes[] = {{x, backend::PitchedCopyNodeParams{{at(x), 12}, {at(y), 12}, 4, 2}},
                {y, backend::PitchedCopyNodeParams{{at(x), 12}, {at(y), 12}, 4, 2}},
                {x, backend::PitchedSetNodeParams{x, 12, 0, 4, 2}}};
-  for (const auto& [address, pretended] : nodes) {
+  for (const auto& node : nodes) {
+    void* const address = node.address;
     CUDAGraph graph(KeepGraph::yes);
     capture(graph, [&] {
       add(address == x ? x_ : y_);
       copy_async(y, x, sizeof(int));
     });
-    runtime_.pretended = {{graph.nodes()[1].native(), pretended}};
+    runtime_.pretended = {{graph.nodes()[1].native(), node.pretended}};
     const std::string text = text_of<UsageError>([&] { (void)graph.parameter(address); });
     runtime_.pretended.clear();
     EXPECT_TRUE(contains(text, "found 0x")) << text;
