@@ -75,7 +75,8 @@ Parameters Parameters::copy(const NodeOf& node_of) const {
   return made;
 }
 
-void Parameters::refuse(const char* call) {
+std::size_t Parameters::index_of(const char* call, const void* key) const {
+  if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second;
   throw UsageError(
       text::format("{} expected a parameter of this graph: one that was passed to launch() in its capture, or that its "
                    "CUDAGraph::parameter() returned. None of its nodes uses this one; it belongs to another graph, or "

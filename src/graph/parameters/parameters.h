@@ -59,14 +59,11 @@ class Parameters {
   /// \throws UsageError if this graph does not have it.
   Parameter& find(const char* call, const void* key) {
     // Most calls name the same parameters in the same order.
-    if (next_ >= parameters_.size()) next_ = 0;
-    if (next_ >= parameters_.size() || parameters_[next_].address != key) {
-      const auto found = by_key_.find(key);
-      if (found == by_key_.end()) [[unlikely]]
-        refuse(call);
-      next_ = found->second;
-    }
-    return parameters_[next_++];
+    if (next_ >= parameters_.size() || parameters_[next_].address != key) [[unlikely]]
+      next_ = index_of(call, key);
+    Parameter& found = parameters_[next_];
+    next_ = &found != &parameters_.back() ? next_ + 1 : 0;
+    return found;
   }
   /// True if all of them have these values. \throws UsageError as find().
   bool have(const char* call, std::span<const ParameterValue> values) {
@@ -76,12 +73,10 @@ class Parameters {
   }
   static bool has(const Parameter& parameter, const ParameterValue& value) noexcept {
     if (!parameter.known) return false;
-    if (value.bytes() != sizeof(std::uint64_t))
-      return std::memcmp(parameter.value.data(), value.value(), value.bytes()) == 0;
-    std::uint64_t has = 0, wanted = 0;  // pointers: without a call
-    std::memcpy(&has, parameter.value.data(), sizeof has);
-    std::memcpy(&wanted, value.value(), sizeof wanted);
-    return has == wanted;
+    const std::byte* const present = parameter.value.data();
+    if (value.bytes() == sizeof(std::uint64_t)) return is_equal<std::uint64_t>(present, value.value());
+    if (value.bytes() == sizeof(std::uint32_t)) return is_equal<std::uint32_t>(present, value.value());
+    return std::memcmp(present, value.value(), value.bytes()) == 0;
   }
   /// A number for the next batch of values.
   std::uint64_t next_batch() noexcept { return ++batch_; }
@@ -115,7 +110,16 @@ class Parameters {
     NodePlace place;
   };
 
-  [[noreturn]] static void refuse(const char* call);
+  /// As memcmp, without a call: pointers and numbers.
+  template <class Word>
+  static bool is_equal(const void* one, const void* other) noexcept {
+    Word first{}, second{};
+    std::memcpy(&first, one, sizeof first);
+    std::memcpy(&second, other, sizeof second);
+    return first == second;
+  }
+  /// In parameters_. \throws UsageError if this graph does not have it.
+  std::size_t index_of(const char* call, const void* key) const;
   std::size_t find_or_add(const std::shared_ptr<const void>& key, std::span<const std::byte> value);
   void add_use(std::size_t parameter, const Use& use);
   /// Without the parameters that nothing can set, and with the nodes that `node_of` returns; null: not used any more.
@@ -125,7 +129,7 @@ class Parameters {
 
   std::vector<Parameter> parameters_;
   std::unordered_map<const void*, std::size_t> by_key_;  // places in parameters_, by Parameter::address
-  std::size_t next_ = 0;                                 // in parameters_: after the last that was found
+  std::size_t next_ = 0;  // in parameters_: after the last that was found; the first one after the last
   std::unordered_map<GraphNodeHandle, std::vector<Place>> by_node_;
   std::vector<Address> addresses_;       // while the capture is underway
   std::size_t drop_at_ = least_to_drop;  // the number of parameters at which those are dropped that nothing can set
