@@ -195,7 +195,8 @@ class REPRISE_EXPORT GraphCache {
 
   /// Captures a key ahead, whatever `capture_after` is. Nothing takes effect: of the inputs the sizes count.
   /// \returns true if the key has a graph now; false if its capture failed (failure()), now or before, if there is no
-  ///          room or device memory without releasing another entry, or if the body has eager parts, which run real work.
+  ///          room or device memory without releasing another entry, or if the body has eager parts, which run real
+  ///          work.
   /// \throws UsageError as run(). What the body throws, unless the capture is broken; that changes nothing.
   template <class... T, class F>
   bool capture(const CacheKey& key, const std::tuple<DeviceView<T>...>& inputs, F&& body) {
