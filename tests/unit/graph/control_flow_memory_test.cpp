@@ -34,50 +34,33 @@ TEST_F(ControlFlowMemory, MemoryThatABodyLeavesAllocatedBelongsToTheGraph) {
   EXPECT_EQ(first(*inside), 4) << "it stays mapped";
 }
 
+// Neither for the stream of the body, nor for the one that it was allocated for: that around the loop, or one that was
+// joined before it.
 TEST_F(ControlFlowMemory, MemoryFromAroundALoopThatIsFreedInItIsNotGivenOutInIt) {
-  CUDAGraph graph = capture([&] {
-    std::optional<Buffer<int>> outside(std::in_place, 1);
-    outside->fill_bytes_async(0);
-    add(*outside, 7);
-    while_(flag_.data(), [&] {
-      multiply(*outside, 1, x_);  // in each iteration
-      int* const address = outside->data();
-      outside.reset();
-      const Buffer<int> other(1);
-      EXPECT_NE(other.data(), address);
-      launch(current_stream(), LaunchConfig{}, Add{}, const_cast<int*>(other.data()), 1, std::size_t{1});
-      count_down();
-    });
-  });
-  set(3);
-  graph.replay();
-  EXPECT_EQ(first(x_), 7);
-}
-
-TEST_F(ControlFlowMemory, NorForTheStreamThatItWasAllocatedFor) {
   const Stream side;
-  for (const bool joined : {false, true}) {
-    CUDAGraph graph = capture([&] {
-      const StreamRef around = joined ? side.ref() : current_stream();
-      side.wait(current_stream());
-      std::optional<Buffer<int>> outside(std::in_place, 1, around);
-      current_stream().wait(side);
-      outside->fill_bytes_async(0);
-      add(*outside, 7);
-      while_(flag_.data(), [&] {
-        multiply(*outside, 1, x_);
-        int* const address = outside->data();
-        outside.reset();
-        const Buffer<int> other(1, around);
-        EXPECT_NE(other.data(), address);
-        launch(current_stream(), LaunchConfig{}, Add{}, const_cast<int*>(other.data()), 1, std::size_t{1});
-        count_down();
+  for (const bool from_side : {false, true})
+    for (const bool for_body : {false, true}) {
+      CUDAGraph graph = capture([&] {
+        const StreamRef around = from_side ? side.ref() : current_stream();
+        side.wait(current_stream());
+        std::optional<Buffer<int>> outside(std::in_place, 1, around);
+        current_stream().wait(side);
+        outside->fill_bytes_async(0);
+        add(*outside, 7);
+        while_(flag_.data(), [&] {
+          multiply(*outside, 1, x_);  // in each iteration
+          int* const address = outside->data();
+          outside.reset();
+          const Buffer<int> other(1, for_body ? current_stream() : around);
+          EXPECT_NE(other.data(), address);
+          launch(current_stream(), LaunchConfig{}, Add{}, const_cast<int*>(other.data()), 1, std::size_t{1});
+          count_down();
+        });
       });
-    });
-    set(3);
-    graph.replay();
-    EXPECT_EQ(first(x_), 7);
-  }
+      set(3);
+      graph.replay();
+      EXPECT_EQ(first(x_), 7);
+    }
 }
 
 TEST_F(ControlFlowMemory, WhatALoopAllocatesItselfIsGivenOutAgainInIt) {
