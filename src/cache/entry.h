@@ -77,7 +77,7 @@ void require_apart(const Call& call, const std::vector<bool>& copied);
 /// Warns that what a body changed in its inputs before it threw was not copied back, because of `error`.
 void warn_of_lost_changes(const std::exception& error) noexcept;
 
-/// Within the handler of an exception: throws it again, and one of this library with `done_and_missing` before its
+/// Rethrows the exception that is being handled; an OutOfMemoryError or BackendError with `done_and_missing` before its
 /// text.
 [[noreturn]] void rethrow_with(const char* done_and_missing);
 /// Copies behind work that is not undone: an exception says what was done, and what is missing.

@@ -64,7 +64,7 @@ class ActiveCapture {
   /// \param call the function of the library that captures it.
   /// \param findings of the body's stream, before the end.
   CaptureError body_failure(const char* call, const backend::CaptureFindings& findings, ErrorCode result);
-  /// The capture of a body is broken, and an exception leaves it: makes the report, as above.
+  /// Makes the report for a body whose capture is broken and which an exception leaves.
   void body_broke(const backend::CaptureFindings& findings) {
     keep(describe(findings, {.code = ErrorCode::stream_capture_invalidated}));
   }

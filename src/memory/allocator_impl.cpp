@@ -95,8 +95,8 @@ std::size_t CachingAllocator::Impl::release_block(void* pointer, std::vector<std
   return bytes;
 }
 
-// A block from outside of a loop that its body frees is there for all iterations: it is kept as if its own stream still
-// used it, until the capture is over.
+// Later iterations need a block from outside of a loop that the body frees: it is held back until the capture is over,
+// as if its own stream still used it.
 void CachingAllocator::Impl::keep_for_later_iterations(MemoryBlock& block) const {
   const captures::Capture* const capture = block.pool->filled_by;
   if (capture == nullptr || !block.recorded.empty()) return;

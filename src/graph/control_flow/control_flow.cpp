@@ -240,7 +240,7 @@ class BodyCapture {
     if (body_ != nullptr) capture_->body_ends(*body_);
     return true;
   }
-  // Before the runtime forgets what broke it: the exception that leaves the body is the user's.
+  // Called before the runtime forgets what broke the capture. The exception that leaves the body is the user's.
   void report_if_broken(graphs::ActiveCapture& active) noexcept try {
     const backend::CaptureFindings findings = stream_.device().backend().monitor().describe_capture(stream_.native());
     if (findings.broken_by) active.body_broke(findings);
