@@ -22,6 +22,7 @@
 namespace reprise::libtorch::test {
 namespace {
 
+using ::reprise::test::Warnings;
 using ::testing::HasSubstr;
 
 void expect_same(const std::vector<Tensor>& expected, const std::vector<Tensor>& found, const std::string& where) {
