@@ -75,23 +75,24 @@ std::string size_text(std::size_t bytes) {
   return bytes >= 1 << 20 ? fmt::format("{} MiB", bytes >> 20) : fmt::format("{} B", bytes);
 }
 
-void compare(const Settings& settings, std::size_t bytes, Table& table) {
-  const unsigned pairs[] = {pairs_of_a_round<FromCache>(settings, bytes),
-                            pairs_of_a_round<FromRuntimeAsync>(settings, bytes),
-                            pairs_of_a_round<FromRuntime>(settings, bytes)};
-  for (const unsigned threads : {1U, 2U, 4U, 8U, 16U}) {
-    // On a host device memory that is freed in the order of a stream is not there before the stream comes to it.
-    constexpr std::size_t most_bytes = std::size_t{256} << 20;
-    const auto ordered_pairs = static_cast<unsigned>(std::min<std::size_t>(pairs[1], most_bytes / bytes / threads));
-    const std::function<double()> sides[] = {
-        [&] { return run<FromCache>(settings.device, threads, bytes, pairs[0]); },
-        [&] { return run<FromRuntimeAsync>(settings.device, threads, bytes, ordered_pairs); },
-        [&] { return run<FromRuntime>(settings.device, threads, bytes, pairs[2] / threads + 1); },
-    };
-    const std::vector<double> ns =
-        medians(settings, std::size(sides), [&](std::size_t side) { return 1e9 * sides[side](); });
-    table.row({size_text(bytes), 1.0 * threads, ns[0], ns[1], ns[2]});
-  }
+/// How many pairs a round has of each source, for one size.
+struct Pairs {
+  unsigned from_cache, in_stream_order, from_runtime;
+};
+
+void compare(const Settings& settings, std::size_t bytes, const Pairs& pairs, unsigned threads, Table& table) {
+  // On a host device memory that is freed in the order of a stream is not there before the stream comes to it.
+  constexpr std::size_t most_bytes = std::size_t{256} << 20;
+  const auto ordered_pairs =
+      static_cast<unsigned>(std::min<std::size_t>(pairs.in_stream_order, most_bytes / bytes / threads));
+  const std::function<double()> sides[] = {
+      [&] { return run<FromCache>(settings.device, threads, bytes, pairs.from_cache); },
+      [&] { return run<FromRuntimeAsync>(settings.device, threads, bytes, ordered_pairs); },
+      [&] { return run<FromRuntime>(settings.device, threads, bytes, pairs.from_runtime / threads + 1); },
+  };
+  const std::vector<double> ns =
+      medians(settings, std::size(sides), [&](std::size_t side) { return 1e9 * sides[side](); });
+  table.row({size_text(bytes), 1.0 * threads, ns[0], ns[1], ns[2]});
 }
 
 }  // namespace
@@ -100,7 +101,14 @@ void allocator(const Settings& settings) {
   Table table(settings, "allocator",
               "Allocating and freeing device memory, a pair: the caching allocator, and the runtime's calls",
               {{"size"}, {"threads", "", 0}, {"cached", "ns", 0}, {"in stream order", "ns", 0}, {"runtime", "ns", 0}});
-  for (const std::size_t bytes : {std::size_t{512}, std::size_t{1} << 20}) compare(settings, bytes, table);
+  constexpr std::size_t sizes[] = {512, std::size_t{1} << 20};
+  std::vector<Pairs> pairs;
+  for (const std::size_t bytes : sizes)
+    pairs.push_back({pairs_of_a_round<FromCache>(settings, bytes), pairs_of_a_round<FromRuntimeAsync>(settings, bytes),
+                     pairs_of_a_round<FromRuntime>(settings, bytes)});
+  // All sizes with few threads first: a processor that many threads have kept busy is slower for a while.
+  for (const unsigned threads : {1U, 2U, 4U, 8U, 16U})
+    for (std::size_t i = 0; i < std::size(sizes); ++i) compare(settings, sizes[i], pairs[i], threads, table);
 }
 
 }  // namespace benchmarks
