@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "breakable/recording.h"
-#include "graph/active_capture.h"
-#include "graph/framework_captures.h"
-#include "graph/idle_device.h"
-#include "graph/internal_streams.h"
+#include "graph/capture/active_capture.h"
+#include "graph/capture/framework_captures.h"
+#include "graph/capture/idle_device.h"
+#include "graph/capture/internal_streams.h"
+#include "graph/capture/warm_up.h"
 #include "graph/ordered_replay.h"
-#include "graph/warm_up.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cache/graph_cache_impl.h"
-#include "graph/runtime_estimate.h"
+#include "graph/resources/runtime_estimate.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -6,8 +6,8 @@
 
 #include "backend/check.h"
 #include "backend/rules/call_stack.h"
+#include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/framework_captures.h"
 #include "graph/graph_names.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"

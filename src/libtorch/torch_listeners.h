@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/operators/autocast_cache.h"
 #include "libtorch/operators/host_counters.h"

@@ -17,7 +17,7 @@ src/captures/registry.cpp       "backend/check.h"
 src/memory/copy.cpp             "kernels/batch.h"
 src/memory/copy.cpp             "captures/registry.h"
 src/random/draws.cpp            "memory/block.h"
-src/graph/listeners.cpp         "inspect/report/listener.h"
+src/graph/listeners/listeners.cpp         "inspect/report/listener.h"
 src/inspect/timings/times.cpp   "graph/state.h"
 src/breakable/recording.cpp     "inspect/report/listener.h"
 src/cache/entry.cpp             "breakable/recording.h"
@@ -62,7 +62,7 @@ src/memory/copy.cpp             "reprise/graph_cache.h"      goes up, from memor
 src/breakable/recording.cpp     "reprise/bodies.h"           goes up, from breakable to cache
 src/random/draws.cpp            "graph/state.h"              goes up, from random to graph
 src/graph/state.cpp             "inspect/report/listener.h"  goes up, from graph to inspect
-src/graph/listeners.cpp         "libtorch/graph.h"           goes up, from graph to libtorch
+src/graph/listeners/listeners.cpp         "libtorch/graph.h"           goes up, from graph to libtorch
 src/inspect/report/text.cpp     <libtorch/graph.h>           goes up, from inspect to libtorch
 src/graph/state.cpp             "breakable/recording.h"      goes up, from graph to breakable
 src/cache/entry.cpp             "c_api/objects.h"            goes up, from cache to c_api

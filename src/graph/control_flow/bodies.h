@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "captures/body.h"
-#include "graph/internal_streams.h"
+#include "graph/capture/internal_streams.h"
 #include "reprise/error.h"
 
 namespace reprise::graphs {

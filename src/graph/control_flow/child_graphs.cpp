@@ -10,7 +10,7 @@
 
 #include "backend/check.h"
 #include "captures/child_node.h"
-#include "graph/active_capture.h"
+#include "graph/capture/active_capture.h"
 #include "graph/graph_names.h"
 #include "graph/listeners/child_listener.h"
 #include "reprise/child_graph.h"

@@ -16,7 +16,7 @@
 #include "backend/own_kernels.h"
 #include "backend/user_code.h"
 #include "captures/registry.h"
-#include "graph/active_capture.h"
+#include "graph/capture/active_capture.h"
 #include "graph/control_flow/body_nodes.h"
 #include "graph/listeners/child_listener.h"
 #include "kernels/condition_kernel.h"

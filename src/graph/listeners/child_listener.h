@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "captures/added_edges.h"
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 
 namespace reprise::graphs {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "reprise/export.h"
 
 namespace reprise::graphs {

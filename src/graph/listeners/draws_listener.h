@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "random/capture_draws.h"
 
 namespace reprise::graphs {

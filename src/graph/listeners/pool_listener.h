@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "memory/capture_pools.h"
 #include "memory/watches/allocation_log.h"
 

@@ -6,9 +6,9 @@
 #include <memory>
 #include <utility>
 
-#include "graph/capture_listener.h"
-#include "graph/graph_resources.h"
-#include "graph/host_functions.h"
+#include "graph/capture/host_functions.h"
+#include "graph/listeners/capture_listener.h"
+#include "graph/resources/graph_resources.h"
 
 namespace reprise::graphs {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 
 namespace reprise::graphs {
 

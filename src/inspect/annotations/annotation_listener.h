@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "reprise/annotations.h"
 
 namespace reprise::inspect {

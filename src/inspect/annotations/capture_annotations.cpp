@@ -10,7 +10,7 @@
 #include "backend/check.h"
 #include "backend/error_context.h"
 #include "backend/rules/call_stack.h"
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/progress_marks.h"
 

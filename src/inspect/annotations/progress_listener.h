@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "inspect/annotations/progress_marks.h"
 
 namespace reprise::inspect {

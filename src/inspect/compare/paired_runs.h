@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/internal_streams.h"
+#include "graph/capture/internal_streams.h"
 #include "inspect/compare/compared_memory.h"
 #include "inspect/compare/memory_image.h"
 #include "inspect/compare/node_order.h"

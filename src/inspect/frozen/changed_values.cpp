@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "graph/stack_patterns.h"
+#include "graph/capture/stack_patterns.h"
 #include "inspect/nodes/node_values.h"
 #include "text/format.h"
 

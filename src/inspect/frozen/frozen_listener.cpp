@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "inspect/frozen/frozen_text.h"
 #include "inspect/nodes/graph_walk.h"
 #include "text/format.h"

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/frozen/operator_source.h"
 #include "inspect/nodes/node_values.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/input_source.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 
 namespace reprise::inspect {
 

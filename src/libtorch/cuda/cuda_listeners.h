@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "libtorch/cuda/cuda_random_listener.h"
 #include "libtorch/cuda/tensor_listener.h"
 

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "inspect/liveness/input_source.h"
 #include "reprise/device.h"
 #include "reprise/graph.h"

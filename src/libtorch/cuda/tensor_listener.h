@@ -4,7 +4,7 @@
 #include <memory>
 #include <optional>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "libtorch/cuda/blas_workspaces.h"
 #include "libtorch/cuda/tensor_pool.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/internal_streams.h"
+#include "graph/capture/internal_streams.h"
 #include "libtorch/versions/version.h"
 #include "reprise/stream.h"
 

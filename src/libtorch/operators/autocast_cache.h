@@ -4,7 +4,7 @@
 #include <optional>
 #include <thread>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 
 // Autocast's cache has the casts of weights until the end of the outermost region of autocast, for all threads. In a
 // capture a cast is a node, computed at each replay: a cast from the cache would be an input of the graph that its user

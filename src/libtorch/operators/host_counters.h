@@ -5,7 +5,7 @@
 #include <optional>
 #include <thread>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 
 namespace reprise::libtorch {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "libtorch/operators/forward_scopes.h"
 
 namespace reprise::libtorch {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "libtorch/optim/optimizer_core.h"
 
 namespace reprise::libtorch::optim::detail {

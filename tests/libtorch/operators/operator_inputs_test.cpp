@@ -5,7 +5,7 @@
 
 #include "backend/backend.h"
 #include "captures/registry.h"
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "libtorch/operators/operator_inputs.h"
 #include "reprise/libtorch/graph.h"
 #include "tests/libtorch/host/host_device_fixture.h"

@@ -4,9 +4,9 @@
 #include <typeindex>
 #include <vector>
 
-#include "graph/listeners.h"
 #include "graph/listeners/child_listener.h"
 #include "graph/listeners/collectives_listener.h"
+#include "graph/listeners/listeners.h"
 #include "graph/listeners/pool_listener.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"

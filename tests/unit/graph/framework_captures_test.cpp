@@ -8,9 +8,9 @@
 #include <typeinfo>
 #include <vector>
 
+#include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/framework_captures.h"
-#include "graph/listeners.h"
+#include "graph/listeners/listeners.h"
 #include "graph/listeners/random_listener.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/liveness/input_source.h"

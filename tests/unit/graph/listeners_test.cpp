@@ -8,9 +8,9 @@
 
 #include "backend/check.h"
 #include "captures/registry.h"
-#include "graph/active_capture.h"
-#include "graph/graph_resources.h"
-#include "graph/internal_streams.h"
+#include "graph/capture/active_capture.h"
+#include "graph/capture/internal_streams.h"
+#include "graph/resources/graph_resources.h"
 #include "reprise/reprise.h"
 #include "tests/support/faulty_backend.h"
 #include "tests/unit/graph/graph_fixture.h"

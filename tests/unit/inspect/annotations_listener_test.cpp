@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/active_capture.h"
+#include "graph/capture/active_capture.h"
 #include "inspect/annotations/nvtx_ranges.h"
 #include "inspect/annotations/progress_listener.h"
 #include "tests/unit/inspect/annotations_fixture.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "inspect/frozen/operator_source.h"
 #include "inspect/liveness/input_source.h"
 #include "memory/watches/allocation_log.h"

@@ -2,7 +2,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "inspect/liveness/input_source.h"
 #include "tests/support/scoped_framework.h"
 #include "tests/unit/inspect/liveness_fixture.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "graph/idle_device.h"
+#include "graph/capture/idle_device.h"
 #include "tests/support/scoped_framework.h"
 #include "tests/unit/memory/memory_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <future>
 #include <thread>
 
-#include "graph/idle_device.h"
+#include "graph/capture/idle_device.h"
 #include "reprise/capture.h"
 #include "tests/unit/memory/memory_fixture.h"
 

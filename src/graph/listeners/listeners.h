@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "reprise/annotations.h"
 #include "reprise/export.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/runtime_estimate.h"
+#include "graph/resources/runtime_estimate.h"
 
 #include <malloc.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 #include "backend/check.h"
 #include "backend/per_device.h"
-#include "graph/internal_streams.h"
+#include "graph/capture/internal_streams.h"
 #include "random/capture_draws.h"
 #include "text/format.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/warm_up.h"
+#include "graph/capture/warm_up.h"
 
 #include <exception>
 #include <memory>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/user_code.h"
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "reprise/error.h"
 #include "reprise/random.h"
 #include "text/format.h"

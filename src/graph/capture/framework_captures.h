@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/framework.h"
-#include "graph/capture_listener.h"
+#include "graph/listeners/capture_listener.h"
 #include "reprise/annotations.h"
 
 namespace reprise::inspect {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/idle_device.h"
+#include "graph/capture/idle_device.h"
 
 #include "backend/framework.h"
 #include "captures/registry.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/internal_streams.h"
+#include "graph/capture/internal_streams.h"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/live_graphs.h"
+#include "graph/resources/live_graphs.h"
 
 #include "backend/per_device.h"
 

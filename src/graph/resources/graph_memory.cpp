@@ -4,7 +4,7 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/runtime_estimate.h"
+#include "graph/resources/runtime_estimate.h"
 #include "memory/allocator_impl.h"
 #include "reprise/public_call.h"
 #include "text/format.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/graph_resources.h"
+#include "graph/resources/graph_resources.h"
 
 #include <atomic>
 #include <thread>

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "graph/framework_captures.h"
-#include "graph/internal_streams.h"
+#include "graph/capture/framework_captures.h"
+#include "graph/capture/internal_streams.h"
 #include "reprise/capture.h"
 #include "reprise/capture_options.h"
 #include "reprise/stream.h"

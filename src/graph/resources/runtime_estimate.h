@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "graph/live_graphs.h"
+#include "graph/resources/live_graphs.h"
 #include "reprise/graph_memory.h"
 
 namespace reprise {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/listeners.h"
+#include "graph/listeners/listeners.h"
 
 #include <algorithm>
 
-#include "graph/framework_captures.h"
+#include "graph/capture/framework_captures.h"
 #include "graph/listeners/child_listener.h"
 #include "graph/listeners/collectives_listener.h"
 #include "graph/listeners/pool_listener.h"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "captures/registry.h"
-#include "graph/capture_listener.h"
 #include "graph/control_flow/bodies.h"
+#include "graph/listeners/capture_listener.h"
 #include "reprise/error.h"
 
 namespace reprise::graphs {

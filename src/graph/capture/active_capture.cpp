@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/active_capture.h"
+#include "graph/capture/active_capture.h"
 
 #include <algorithm>
 #include <iterator>

@@ -8,7 +8,7 @@
 #include "backend/check.h"
 #include "backend/user_code.h"
 #include "captures/registry.h"
-#include "graph/host_functions.h"
+#include "graph/capture/host_functions.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/error.h"
 #include "reprise/public_call.h"

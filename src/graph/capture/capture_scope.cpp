@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "backend/user_code.h"
+#include "graph/capture/framework_captures.h"
+#include "graph/capture/idle_device.h"
+#include "graph/capture/internal_streams.h"
+#include "graph/capture/stack_patterns.h"
+#include "graph/capture/warm_up.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/framework_captures.h"
-#include "graph/idle_device.h"
-#include "graph/internal_streams.h"
 #include "graph/listeners/random_listener.h"
-#include "graph/stack_patterns.h"
-#include "graph/warm_up.h"
 #include "reprise/graph.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
