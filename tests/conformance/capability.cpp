@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/conformance/capability.h"
 
-#include "tests/conformance/measured.h"
+#include "tests/conformance/recorder/measured.h"
 
 namespace reprise::backend::test {
 namespace {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
+#include <ranges>
 #include <unordered_set>
 #include <utility>
 
@@ -101,6 +102,7 @@ void CaptureAnnotations::end_body(const captures::Body& body) {
   const auto ended = body_of(body.id);
   if (ended == nullptr) return;
   ended->finish();
+  keep_if_broken(ended);
   const AnnotationLog log = ended->take_log();
   std::vector<backend::Edge> edges;
   if (needs_edges(log)) Checked(body.stream.device().backend()).graph_edges(body.graph, &edges);
@@ -116,7 +118,15 @@ void CaptureAnnotations::abandon_body(const captures::Body& body) noexcept {
   const auto ended = take_body(body.id);
   if (ended == nullptr) return;
   ended->finish();
+  keep_if_broken(ended);
   ended->give_up();
+}
+
+// For broke_in(), which the report of the whole capture needs after the body.
+void CaptureAnnotations::keep_if_broken(const std::shared_ptr<CaptureAnnotations>& body) noexcept try {
+  const std::scoped_lock lock(mutex_, body->mutex_);
+  if (body->broken_) broken_bodies_.push_back(body);
+} catch (...) {  // no memory: the report names the scope around the body
 }
 
 std::vector<std::pair<GraphNodeHandle, Annotation>> CaptureAnnotations::take_body_nodes() {
@@ -163,7 +173,7 @@ std::string CaptureAnnotations::within_this() const {
   // Not waited for: the caller may hold it, with an error of a query of ours.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return {};
-  for (const auto& [id, body] : bodies_)
+  for (const auto& [id, body] : bodies_ | std::views::reverse)  // ids ascend: inner ones first
     if (std::string text = body->within_this(); !text.empty()) return text;
   for (const Thread& thread : threads_)
     if (thread.id == std::this_thread::get_id() && thread.in_force() != 0)
@@ -308,6 +318,10 @@ void CaptureAnnotations::finish_checked() {
 
 Annotation CaptureAnnotations::broke_in(const CaptureReport& report) const {
   const std::lock_guard lock(mutex_);
+  for (const auto& body : broken_bodies_)  // inner ones end first
+    if (Annotation annotation = body->broke_in(report); !annotation.empty()) return annotation;
+  for (const auto& [id, body] : bodies_ | std::views::reverse)
+    if (Annotation annotation = body->broke_in(report); !annotation.empty()) return annotation;
   if (!broken_ && !report.broken_by) return {};
   // Prefers the thread that broke it, if known and ever in a scope.
   const std::uint64_t number = report.broken_by ? report.broken_by->thread : 0;

@@ -83,7 +83,8 @@ class CaptureAnnotations {
   /// Reads the graph for the last time, before the capture ends. No-op when called again.
   void finish() noexcept;
   void capture_ends() noexcept { finish(); }  ///< by the slot
-  /// After finish(): the annotation in which the capture broke, if it did; `report`: that of the capture.
+  /// After finish(): the annotation in which the capture, or a body of it, broke, if it did; `report`: that of the
+  /// capture.
   Annotation broke_in(const CaptureReport& report) const;
   /// After finish(), of a capture without failure.
   /// \throws the first error that could not be thrown before.
@@ -111,6 +112,7 @@ class CaptureAnnotations {
                      std::shared_ptr<ProgressMarks> marks);
   std::shared_ptr<CaptureAnnotations> body_of(std::uint64_t id) const noexcept;
   std::shared_ptr<CaptureAnnotations> take_body(std::uint64_t id) noexcept;
+  void keep_if_broken(const std::shared_ptr<CaptureAnnotations>& body) noexcept;
   Annotation in_force() const;
   std::string within_this() const;
   std::size_t thread_of_caller();
@@ -144,6 +146,7 @@ class CaptureAnnotations {
   Nodes found_;                                                          // of look_at_graph(), kept for its memory
   std::exception_ptr failure_;                                           // the first error that could not be thrown
   std::map<std::uint64_t, std::shared_ptr<CaptureAnnotations>> bodies_;  // by the ids of their captures
+  std::vector<std::shared_ptr<CaptureAnnotations>> broken_bodies_;       // that have ended
   std::vector<std::pair<GraphNodeHandle, Annotation>> body_nodes_, child_nodes_;
   bool has_children_ = false;
   std::shared_ptr<CaptureAnnotations> next_;          // where scopes go on

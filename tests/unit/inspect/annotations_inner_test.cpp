@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "tests/unit/graph/control_flow_fixture.h"
+#include "tests/unit/graph/control_flow/control_flow_fixture.h"
 #include "tests/unit/inspect/annotations_fixture.h"
 
 // Annotations of nodes in child graphs and bodies.
@@ -152,6 +153,59 @@ TEST_F(InnerAnnotations, AreThatOfTheTemplateWhichBecomesAChild) {
   ASSERT_EQ(default_device().backend().graph_destroy_node(step.nodes()[0].native()), ErrorCode::success);
   const CUDAGraph graph = capture(annotated(), [&] { add_child(step); });
   EXPECT_EQ(numbered(graph), Texts{"0.0 second"});
+}
+
+/// The report of a capture with a body, in a scope `around`, that `work` breaks.
+CaptureReport report_of_body(const Flag* flag, const std::function<void()>& work) {
+  CUDAGraph graph;
+  EXPECT_THROW(capture(graph, annotated(),
+                       [&] {
+                         const annotate scope("around");
+                         if_(flag, work);
+                       }),
+               Error);
+  return graph.capture_report().value_or(CaptureReport{});
+}
+
+TEST_F(InnerAnnotations, OfABodyAreInTheReportWhenItsFailureLeavesTheBody) {
+  const CaptureReport report = report_of_body(flag_.data(), [&] {
+    const annotate scope({{"phase", "body"}});
+    add(x_);
+    (void)current_stream().query();
+  });
+  EXPECT_EQ(report.annotation, (Annotation{{"name", "around"}, {"phase", "body"}})) << report.str();
+}
+
+TEST_F(InnerAnnotations, OfABodyAreInTheReportWhenTheBodyEndsBroken) {
+  const CaptureReport report = report_of_body(flag_.data(), [&] {
+    {
+      const annotate scope({{"phase", "body"}});
+      EXPECT_THROW((void)current_stream().query(), BackendError);
+    }
+    const annotate late("late");
+  });
+  EXPECT_EQ(report.annotation, (Annotation{{"name", "around"}, {"phase", "body"}})) << report.str();
+}
+
+TEST_F(InnerAnnotations, OfTheInnermostBodyAreInReportAndError) {
+  std::string what;
+  const CaptureReport report = report_of_body(flag_.data(), [&] {
+    const annotate outer({{"phase", "outer"}});
+    add(x_);
+    if_(flag_.data(), [&] {
+      const annotate inner({{"phase", "inner"}});
+      add(x_);
+      what = text_of<BackendError>([&] { (void)current_stream().query(); });
+    });
+  });
+  EXPECT_EQ(report.annotation, (Annotation{{"name", "around"}, {"phase", "inner"}})) << report.str();
+  EXPECT_TRUE(contains(what, "around, phase=inner")) << what;
+}
+
+TEST_F(InnerAnnotations, OfTheCaptureAreInTheReportWhenABodyBreaksInNoneOfItsOwn) {
+  const CaptureReport report =
+      report_of_body(flag_.data(), [&] { EXPECT_THROW((void)current_stream().query(), BackendError); });
+  EXPECT_EQ(report.annotation, (Annotation{{"name", "around"}})) << report.str();
 }
 
 }  // namespace

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/graph/parameters/parameters_fixture.h"
+
+// Addresses as parameters: found in all nodes of a graph, and set before a replay.
+
+namespace reprise::graphs::test {
+namespace {
+
+/// Two addresses in one argument.
+struct Pair {
+  const int* from;
+  int* to;
+};
+
+struct CopyPair {
+  REPRISE_KERNEL void operator()(Thread, Pair pair) const { *pair.to = *pair.from; }
+};
+
+class AddressParametersOfGraphs : public GraphWithParameters {};
+
+INSTANTIATE_TEST_SUITE_P(Kept, AddressParametersOfGraphs, ::testing::Values(KeepGraph::no, KeepGraph::yes),
+                         name_of_kept);
+
+TEST_P(AddressParametersOfGraphs, TheUsesOfAnAddressAreFoundInKernelsCopiesAndSets) {
+  capture(graph_, [&] {
+    fill_async(x_.data(), 0, x_.size_bytes());
+    add(x_);
+    launch(LaunchConfig{}, CopyPair{}, Pair{x_.data(), y_.data()});
+    copy_async(z_.data(), x_.data(), sizeof(int));
+  });
+  Buffer<int> other = zeros(4);
+  other.write(std::vector<int>{40, 41, 42, 43});
+  const Parameter<int*> x = graph_.parameter(x_.data());
+  const Parameter<int*> y = graph_.parameter(y_.data());
+  graph_.set({{x, other.data()}, {y, z_.data() + 1}});
+  graph_.replay();
+  EXPECT_EQ(read(other), std::vector<int>(4, 1));
+  EXPECT_EQ(read(z_), (std::vector<int>{1, 1, 0, 0}));
+  EXPECT_EQ(read(x_), std::vector<int>(4, 0));
+  EXPECT_EQ(read(y_), std::vector<int>(4, 0));
+  EXPECT_EQ(graph_.get(x), other.data());
+}
+
+TEST_P(AddressParametersOfGraphs, TheUsesOfAnAddressAreFoundInChildGraphsToo) {
+  const CUDAGraph inner = capture([&] { add(x_, 1); });
+  const CUDAGraph child = capture([&] {
+    add_child(inner);
+    add(x_, 10);
+  });
+  capture(graph_, [&] {
+    add_child(child);
+    add(x_, 100);
+    add_child(child);
+  });
+  const Parameter<int*> x = graph_.parameter(x_.data());
+  EXPECT_EQ(replayed(x_), 122);
+  graph_.set(x, y_.data());
+  EXPECT_EQ(replayed(y_), 122);
+  EXPECT_EQ(first(x_), 122);
+  EXPECT_EQ(graph_.get(x), y_.data());
+  graph_.set(x, z_.data());
+  EXPECT_EQ(replayed(z_), 122);
+  EXPECT_EQ(first(y_), 122);
+  CUDAGraph again = capture([&] { add_child(child); });
+  again.replay();
+  EXPECT_EQ(first(x_), 133) << "children are copies";
+}
+
+TEST_P(AddressParametersOfGraphs, OfChildGraphsAreThoseOfTheOtherGraphAfterAnUpdate) {
+  const CUDAGraph child = capture([&] { add(x_, 1); });
+  capture(graph_, [&] { add_child(child); });
+  graph_.replay();
+  CUDAGraph other(GetParam());
+  capture(other, [&] { add_child(child); });
+  const Parameter<int*> x = other.parameter(x_.data());
+  graph_.update(other);
+  graph_.set(x, y_.data());
+  EXPECT_EQ(replayed(y_), 1);
+  EXPECT_EQ(first(x_), 1);
+  EXPECT_EQ(other.get(x), x_.data()) << "that graph is its own";
+}
+
+TEST_P(AddressParametersOfGraphs, InputsOfChildGraphsFollow) {
+  const CUDAGraph child = capture([&] { add(x_, 1); });
+  capture(graph_, {.check_input_liveness = true}, [&] { add_child(child); });
+  graph_.set(graph_.parameter(x_.data()), y_.data());
+  ASSERT_EQ(graph_.inputs().size(), 1U);
+  EXPECT_EQ(graph_.inputs()[0].address, y_.data());
+  x_.reset();
+  EXPECT_EQ(replayed(y_), 1);
+}
+
+TEST_P(AddressParametersOfGraphs, AnAddressThatABatchInAChildUsesIsRefusedWithTheNode) {
+  const CUDAGraph child = capture([&] {
+    add(y_);
+    copy_batch_async(std::array{CopyOp{y_.data(), x_.data(), sizeof(int)}});
+  });
+  capture(graph_, [&] {
+    add(z_);
+    add_child(child);
+  });
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.parameter(x_.data()); }), "(node 1.1)"));
+}
+
+TEST_P(AddressParametersOfGraphs, AnAddressAloneLeavesThoseBehindIt) {
+  capture(graph_, [&] {
+    launch(1, Add{}, x_.data(), 1, std::size_t{1});
+    launch(1, Add{}, x_.data() + 2, 1, std::size_t{1});
+  });
+  graph_.set(graph_.parameter(x_.data()), y_.data());
+  graph_.replay();
+  EXPECT_EQ(read(x_), (std::vector<int>{0, 0, 1, 0}));
+  EXPECT_EQ(read(y_), (std::vector<int>{1, 0, 0, 0}));
+}
+
+TEST_P(AddressParametersOfGraphs, OfAWholeBufferItsPartsMoveAlong) {
+  capture(graph_, [&] {
+    launch(1, Add{}, x_.data() + 1, 1, std::size_t{1});
+    launch(1, Add{}, x_.data() + 3, 2, std::size_t{1});
+    launch(1, Add{}, y_.data(), 3, std::size_t{1});
+  });
+  const Parameter<int*> all = graph_.parameter(x_.data(), x_.size());
+  graph_.set(all, z_.data());
+  EXPECT_EQ(graph_.get(all), z_.data());
+  graph_.replay();
+  EXPECT_EQ(read(z_), (std::vector<int>{0, 1, 0, 2}));
+  EXPECT_EQ(read(x_), std::vector<int>(4, 0));
+  EXPECT_EQ(first(y_), 3);
+  graph_.set(all, x_.data());
+  graph_.replay();
+  EXPECT_EQ(read(x_), (std::vector<int>{0, 1, 0, 2}));
+}
+
+TEST_P(AddressParametersOfGraphs, OfAWholeBufferNeedAsManyBytesElsewhere) {
+  const Buffer<int> large(4096), small(4);
+  capture(graph_, [&] { launch(1, Add{}, const_cast<int*>(large.data()) + 1000, 1, std::size_t{1}); });
+  const Parameter<int*> all = graph_.parameter(const_cast<int*>(large.data()), large.size());
+  const std::string text = text_of<UsageError>([&] { graph_.set(all, const_cast<int*>(small.data())); });
+  EXPECT_TRUE(contains(text, "expected an address with 16384 bytes, of which the graph uses some")) << text;
+  const Buffer<int> other(4096);
+  int* const inside = const_cast<int*>(other.data()) + 1000;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.set(all, inside); }), "byte 4000 of a block of 16384 bytes"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.set(all, nullptr); }), "found a null pointer"));
+  int* const last = reinterpret_cast<int*>(~std::uintptr_t{3});
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.set(all, last); }), "at the end of the address space"));
+  EXPECT_EQ(graph_.get(all), large.data());
+}
+
+// The other address of a copy may be that of a block which the body freed, and which its pool has used again.
+TEST_P(AddressParametersOfGraphs, OfACopyMoveWithoutACheckOfItsOtherMemory) {
+  Buffer<int> from(1024), other(1024);
+  other.fill_bytes_async(1);
+  std::optional<Buffer<int>> kept;
+  capture(graph_, [&] {
+    const int* freed = nullptr;
+    {
+      Buffer<int> within(1024);
+      freed = within.data();
+      copy_async(within.data(), from.data(), from.size_bytes());
+      copy_async(x_.data(), within.data() + 1020, x_.size_bytes());
+    }
+    kept.emplace(256);
+    ASSERT_EQ(kept->data(), freed);
+  });
+  graph_.set(graph_.parameter(from.data()), other.data());
+  graph_.set(graph_.parameter(x_.data()), y_.data());
+  graph_.replay();
+  EXPECT_EQ(read(y_), std::vector<int>(4, 0x01010101));
+}
+
+TEST_P(AddressParametersOfGraphs, AnAddressCanBeNamedInTheCapture) {
+  std::optional<Parameter<int*>> target;
+  {
+    reprise::graph scope(graph_);
+    target = graph_.parameter(x_.data());
+    launch(x_.size(), Add{}, *target, 1, x_.size());
+    fill_async(x_.data(), 0, x_.size_bytes());
+  }
+  graph_.set(*target, z_.data());
+  z_.write(std::vector<int>{7, 7, 7, 7});
+  x_.write(std::vector<int>{7, 7, 7, 7});
+  graph_.replay();
+  EXPECT_EQ(first(z_), 0) << "set after the addition";
+  EXPECT_EQ(first(x_), 7);
+}
+
+TEST_P(AddressParametersOfGraphs, AnAddressThatNothingUsesIsRefused) {
+  capture_both();
+  const std::string text = text_of<UsageError>([&] { (void)graph_.parameter(z_.data()); });
+  EXPECT_TRUE(contains(text, "which none of its nodes has as an argument"));
+  EXPECT_THROW((void)graph_.parameter(static_cast<int*>(nullptr)), UsageError);
+  EXPECT_THROW((void)graph_.parameter(x_.data() + 1), UsageError);
+  EXPECT_THROW((void)graph_.parameter(x_.data(), SIZE_MAX), UsageError);
+  EXPECT_THROW(capture(graph_, [&] {}), UsageError);
+  graph_.reset();
+  EXPECT_THROW(capture(graph_,
+                       [&] {
+                         (void)graph_.parameter(z_.data());
+                         add(x_);
+                       }),
+               UsageError);
+  EXPECT_EQ(first(x_), 0);
+  capture_both();
+  EXPECT_EQ(replayed(y_), 10);
+}
+
+TEST_P(AddressParametersOfGraphs, AnAddressThatABatchUsesIsRefused) {
+  capture(graph_, [&] {
+    copy_batch_async(std::array{CopyOp{y_.data(), x_.data(), sizeof(int)}});
+    add(x_);
+  });
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.parameter(x_.data()); }), "the library's own"));
+}
+
+TEST_P(AddressParametersOfGraphs, AddressesThatCudaDoesNotTakeAreRefusedAndAllValuesStay) {
+  HostBuffer<int> pinned(4);
+  capture(graph_, [&] {
+    launch(x_.size(), Add{}, x_.data(), amount_, x_.size());
+    copy_async(y_.data(), x_.data(), x_.size_bytes());
+  });
+  if (GetParam() == KeepGraph::yes) graph_.instantiate();
+  const Parameter<int*> x = graph_.parameter(x_.data());
+  const std::string text = text_of<UsageError>([&] { graph_.set({{amount_, 5}, {x, pinned.data()}}); });
+  EXPECT_TRUE(contains(text, "CUDAGraph::set, memcpy (node 1)"));
+  EXPECT_TRUE(contains(text, "same context and kind of memory"));
+  EXPECT_EQ(graph_.get(amount_), 1);
+  EXPECT_EQ(graph_.get(x), x_.data());
+  EXPECT_EQ(replayed(y_), 1);
+}
+
+TEST_P(AddressParametersOfGraphs, MayBeNamedByAnyThreadWhileOthersReplay) {
+  capture_both();
+  const StreamRef stream = side_.ref();
+  std::array<std::optional<Parameter<int*>>, 4> named;
+  std::vector<std::thread> threads;
+  for (auto& each : named)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) each.emplace(graph_.parameter(y_.data()));
+    });
+  for (int i = 0; i < 50; ++i) graph_.replay(stream);
+  for (std::thread& each : threads) each.join();
+  for (const auto& each : named) EXPECT_EQ(graph_.get(*each), y_.data());
+  graph_.set(*named[3], z_.data());
+  graph_.replay(stream);
+  stream.synchronize();
+  EXPECT_EQ(first(y_), 500);
+  EXPECT_EQ(first(z_), 510);
+}
+
+TEST_P(AddressParametersOfGraphs, OfAnAddressThatAreNotKeptCanBeMadeAtEachStep) {
+  capture(graph_, [&] { add(x_); });
+  int* now = x_.data();
+  int* next = y_.data();
+  for (int i = 0; i < 100; ++i) {
+    graph_.set(graph_.parameter(now), next);
+    std::swap(now, next);
+    graph_.replay();
+  }
+  EXPECT_EQ(first(x_), 50);
+  EXPECT_EQ(first(y_), 50);
+}
+
+}  // namespace
+}  // namespace reprise::graphs::test
