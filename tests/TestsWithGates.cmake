@@ -37,6 +37,7 @@ set(reprise_unit_tests_with_gates
   ProgressMarksOfGraphs.AreClearedByTheNextReplay
   ProgressMarksOfGraphs.NameTheLastScopeWhoseEndWasReached
   RandomGraph.IsRightOnAnotherStreamAfterItsFirstReplayWasRefused
+  RandomNumbersWithoutMemory.EndTheStreamThatWaitedForALaunch
   RecordStream.ABlockThatIsHeldBackCannotBeFreedAgain
   RecordStream.ABlockWhoseEventACaptureGotHoldOfIsKeptAndReportedOnce
   RecordStream.AStreamThatIsDestroyedBeforeTheFreeIsStillWaitedFor
@@ -49,6 +50,7 @@ set(reprise_unit_tests_with_gates
   Retained.ObjectsOfACaptureDoNotWaitForReplaysOfTheOneBefore
   Retained.ObjectsOutliveTheGraphWhileAReplayRuns
   Retained.ObjectsThatAreReleasedOutliveTheReplaysThatRun
+  RetainedByARunningReplay.*
   RetainedInputs.StayWhileAReplayRunsOfAGraphThatIsGone
   StreamTest.DestroyingItDoesNotWaitAndItsWorkStillRuns
   StreamTest.DoesNotWaitForTheLegacyStreamUnlessMadeBlocking

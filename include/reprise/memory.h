@@ -59,7 +59,8 @@ struct PoolStatistics {
 /// when more than 1 MiB would be. Freed neighbours are joined.
 ///
 /// *Streams.* Memory is allocated for a stream and follows its order of work: a freed block is reused at once, without
-/// waiting, but only for the same stream. Use by other streams must be declared with record_stream(): reuse is then
+/// waiting, but only for the same stream (the per-thread default stream is another one on each thread). Use by other
+/// streams must be declared with record_stream(): reuse is then
 /// deferred after the free until the work submitted to those streams by then has completed. Blocks of a destroyed
 /// Stream can be used by other streams once the work of that stream has completed.
 ///
@@ -94,7 +95,8 @@ class REPRISE_EXPORT CachingAllocator {
   /// capture, reuse is deferred until no capture is underway. The stream must exist until the block is freed; a Stream
   /// of this library may end earlier. CUDA does not define what a query of a destroyed stream does; a host device
   /// reports it, and the block is held until empty_cache(), or the next scope of a capture, has waited for the device.
-  /// \throws UsageError if the block is not in use.
+  /// \throws UsageError if the block is not in use; if the stream is the per-thread default stream, for whose work
+  ///         other threads cannot wait, unless the block was allocated for it on this thread.
   void record_stream(void* pointer, const StreamRef& stream);
 
   /// Releases all cached segments that are wholly free to the driver, except those of private pools that a graph needs.

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -72,7 +74,9 @@ class REPRISE_EXPORT_INTERNAL Capture {
       : stream_(stream),
         options_(options),
         mode_(options.capture_error_mode),
+        name_(options.name),
         reports_in_full_(options.report == ReportDetail::full),
+        allows_empty_(options.allow_empty),
         pool_(pool),
         owner_(std::this_thread::get_id()) {}
   Capture(const Capture&) = delete;
@@ -80,13 +84,15 @@ class REPRISE_EXPORT_INTERNAL Capture {
 
   const StreamRef& stream() const noexcept { return stream_; }  ///< the one that it begins on
   Device device() const noexcept { return stream_.device(); }
-  /// As the user gave them. For those that take part in the capture, until the end of its Registration.
+  /// As the user gave them. For the thread that begins and ends the capture; others may come while that abandons it,
+  /// and have the four below.
   const GraphOptions& options() const noexcept { return options_; }
   CaptureMode mode() const noexcept { return mode_; }
-  /// Calls of any thread note where they came from. At any time, as mode(): other threads visit this capture while its
-  /// owner abandons it.
+  const std::string& name() const noexcept { return name_; }  ///< of the graph
+  /// Calls of any thread note where they came from.
   bool reports_in_full() const noexcept { return reports_in_full_; }
-  MempoolId pool() const noexcept { return pool_; }  ///< where its allocations come from
+  bool allows_empty() const noexcept { return allows_empty_; }  ///< the graph, and bodies
+  MempoolId pool() const noexcept { return pool_; }             ///< where its allocations come from
   /// The above, then those of child graphs: memory that the graph of this capture owns, alone or with others.
   std::vector<MempoolId> pools() const;
   void add_pools(const std::vector<MempoolId>& of_child);
@@ -95,6 +101,9 @@ class REPRISE_EXPORT_INTERNAL Capture {
 
   /// The runtime captures no more.
   bool is_over() const noexcept { return over_.load(std::memory_order_relaxed); }
+  /// Locked shared while a call on any thread uses an attached value that the owner of the capture also owns, and
+  /// exclusively to detach that. No code of users runs under it.
+  std::shared_mutex& owner_gate() const noexcept { return owner_gate_; }
 
   /// The runtime's number of this capture. Unique among the devices of a type. Added by captures::find() when it is
   /// first needed.
@@ -206,9 +215,12 @@ class REPRISE_EXPORT_INTERNAL Capture {
   const StreamRef stream_;
   const GraphOptions& options_;
   const CaptureMode mode_;
+  const std::string name_;
   const bool reports_in_full_;
+  const bool allows_empty_;
   const MempoolId pool_;
   const std::thread::id owner_;
+  mutable std::shared_mutex owner_gate_;
   std::atomic<bool> over_{false};  // set under the mutex
   // A bit for each slot that was ever attached to, set under the mutex: the end of a capture looks at each slot, and
   // most are empty. Slots from 63 on share a bit.

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <shared_mutex>
+#include <thread>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/call.h"
 #include "backend/capture_query.h"
+#include "backend/objects/stream_handles.h"
 #include "backend/stream_end.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
@@ -54,6 +56,12 @@ std::shared_ptr<Capture> find_if(const Condition& condition) {
   return found != known.captures.end() ? found->capture : nullptr;
 }
 
+// The per-thread default stream is another stream on each thread.
+bool began_on(const Capture& capture, const StreamRef& stream) {
+  return capture.stream() == stream &&
+         (!backend::is_per_thread_stream(stream.native()) || capture.owner() == std::this_thread::get_id());
+}
+
 std::shared_ptr<Capture> find(DeviceType type, std::uint64_t id) {
   return find_if([&](const Capture& each) { return each.device().type() == type && each.has_id(id); });
 }
@@ -74,13 +82,13 @@ Found find(const StreamRef& stream) {
   if (found.capture == nullptr) {
     // While its id is not known, and when it is broken.
     found.capture = find_if(
-        [&](const Capture& each) { return each.stream() == stream && !each.is_over() && !(active && each.has_ids()); });
+        [&](const Capture& each) { return began_on(each, stream) && !each.is_over() && !(active && each.has_ids()); });
     if (active && found.capture != nullptr) found.capture->add_id(id);
   }
   if (active && found.capture == nullptr) {
     // The stream was forked off one of those whose id is not known, or the capture is foreign.
     for_each([&](Capture& each) {
-      if (each.device().type() == type) each.query_id();
+      if (backend::same_runtime(each.device(), stream.device())) each.query_id();
     });
     found.capture = find(type, id);
   }

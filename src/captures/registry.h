@@ -29,8 +29,11 @@
 //   1. the mutex of NoneBegins and announcements;
 //   2. what a concern attaches to a capture (memory pools, workspaces, random numbers, annotations, ...);
 //   3. an allocator's mutex;
-//   4. the gate of NoneUnderway, the registry's list, the mutex of a Capture: leaves. Under the gate the driver is
+//   4. logs of allocations and of frees, which are attached to a capture, too;
+//   5. the gate of NoneUnderway, the registry's list, the mutex of a Capture: leaves. Under the gate the driver is
 //      called; under the mutex of a Capture it is queried for its id; under the list nothing is called.
+// Nothing is allocated from the device, and nothing of users released, under 1 to 5: without memory an allocation
+// drains the release queue, which runs destructors of users, and of streams, whose end takes 2 and 3.
 //
 // Nothing in here is destroyed at the end of the process: graphs in static objects may end late.
 
@@ -60,7 +63,8 @@ enum class Part {
 /// What find() found.
 struct Found {
   Part part = Part::none;
-  /// The capture of `own`. Also the one that is announced for this stream, or began on it and is broken; else null.
+  /// The capture of `own`. Also, with `none`, the one that is announced for this stream; with `invalidated`, the one
+  /// that began on it. Else null.
   std::shared_ptr<Capture> capture = {};
   /// The body of a conditional node that the stream captures, with Part::own; null: the graph of the capture.
   std::shared_ptr<const Body> body = {};

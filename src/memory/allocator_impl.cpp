@@ -2,10 +2,13 @@
 #include "memory/allocator_impl.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
+#include "backend/objects/stream_handles.h"
 #include "memory/capture_pools.h"
 #include "memory/watches/allocation_log.h"
 #include "memory/watches/allocation_stacks.h"
@@ -18,6 +21,21 @@ using memory::BlockState;
 using memory::MemoryBlock;
 using memory::Pool;
 using memory::Request;
+
+// What stands for a stream in blocks: its handle. The per-thread default stream is another one on each thread, so that
+// a number of the calling thread, which no other one ever gets, stands for it.
+StreamHandle owner_of(StreamHandle stream) noexcept {
+  if (!backend::is_per_thread_stream(stream)) [[likely]]
+    return stream;
+  static constinit std::atomic<std::uintptr_t> last{std::uintptr_t{1} << 63};  // no address
+  thread_local const std::uintptr_t mine = ++last;
+  return reinterpret_cast<StreamHandle>(mine);
+}
+
+StreamHandle stream_of_owner(StreamHandle owner) noexcept {
+  const bool is_number = (reinterpret_cast<std::uintptr_t>(owner) >> 63) != 0;
+  return is_number ? backend::per_thread_stream() : owner;
+}
 
 void check_device(Device mine, Device stream) {
   if (stream == mine) return;
@@ -50,7 +68,7 @@ void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef&
     backend::require_open(device_);
   if (bytes == 0) return nullptr;
   const Request request = memory::make_request(bytes);
-  const StreamHandle owner = order.native();
+  const StreamHandle owner = owner_of(order.native());
   const std::shared_ptr<captures::Capture> capture = captures::find_own(stream);
 
   Lock lock(mutex_);
@@ -100,7 +118,7 @@ std::size_t CachingAllocator::Impl::release_block(void* pointer, std::vector<std
 void CachingAllocator::Impl::keep_for_later_iterations(MemoryBlock& block) const {
   const captures::Capture* const capture = block.pool->filled_by;
   if (capture == nullptr || !block.recorded.empty()) return;
-  const StreamRef stream(device_, block.stream);
+  const StreamRef stream(device_, stream_of_owner(block.stream));
   if (capture->is_outside_open_loop(stream)) block.recorded.push_back(stream);
 }
 
@@ -131,7 +149,12 @@ void CachingAllocator::Impl::record_stream(void* pointer, const StreamRef& strea
       pointer, "record_stream()",
       "call it before the block is freed, with the address that allocate() returned, on the allocator that it came "
       "from");
-  if (stream == StreamRef(device_, block->stream)) return;
+  if (stream.device() == device_ && owner_of(stream.native()) == block->stream) return;
+  if (backend::is_per_thread_stream(stream.native()))
+    throw UsageError(
+        "record_stream() expected a stream whose work every thread can wait for; found the per-thread default stream, "
+        "which is another one on each thread, and memory of another stream or thread; have the memory's stream wait "
+        "for the work before the block is freed (StreamRef::wait), and record nothing");
   if (std::find(block->recorded.begin(), block->recorded.end(), stream) == block->recorded.end())
     block->recorded.push_back(stream);
 }

@@ -183,7 +183,9 @@ LaunchConfig deal_out(CopyTable& table) {
 }
 
 GraphNodeHandle last_node_of(const StreamRef& stream) {
-  return captures::find(stream).info.dependencies.front();
+  const captures::Found found = captures::find(stream);
+  if (found.info.dependencies.empty()) captures::refuse_broken("copies of results on");  // by another thread
+  return found.info.dependencies.front();
 }
 
 }  // namespace

@@ -24,8 +24,7 @@ void return_held_back_blocks(const Device& device) noexcept;
 /// Thread-safe. Lock order: its mutex is taken before an allocator's.
 class CapturePools {
  public:
-  explicit CapturePools(captures::Capture& capture)
-      : id_(capture.pool()), name_(capture.options().name), capture_(&capture) {}
+  explicit CapturePools(captures::Capture& capture) : id_(capture.pool()), name_(capture.name()), capture_(&capture) {}
   /// Closes the pools: the memory is released when nothing else needs it.
   ~CapturePools();
   CapturePools(const CapturePools&) = delete;

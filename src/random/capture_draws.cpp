@@ -162,48 +162,70 @@ void CaptureDraws::stream_ends(const StreamRef& stream) noexcept {
   for (const auto& draws : loops_) std::erase(draws->dependent, stream.native());
 }
 
+// Unlocked meanwhile: where memory is short, an allocation releases what waits for launches, and destroys streams, of
+// which stream_ends() is notified, and objects of users.
+memory::DeviceWords CaptureDraws::allocate_unlocked(Lock& lock, const StreamRef& stream) {
+  require_kernel(stream.device());
+  lock.unlock();
+  memory::DeviceWords words = memory::allocate_words(sizeof(GraphRngState), stream);
+  lock.lock();
+  return words;
+}
+
 // `body`: what the stream captures; null: the graph of the capture.
-CaptureDraws::Level CaptureDraws::level_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
-                                           GraphHandle graph, const captures::Body* body) {
-  if (const captures::Body* const loop = captures::repeating(body)) return loop_level(generator, stream, *loop);
-  auto known =
-      std::find_if(draws_.begin(), draws_.end(), [&](const auto& draws) { return draws->generator == generator; });
+CaptureDraws::Level CaptureDraws::level_of(Lock& lock, const std::shared_ptr<DrawSource>& generator,
+                                           const StreamRef& stream, GraphHandle graph, const captures::Body* body) {
+  if (const captures::Body* const loop = captures::repeating(body)) return loop_level(lock, generator, stream, *loop);
+  const auto find = [&] { return std::ranges::find(draws_, generator, &GraphDraws::generator); };
+  auto known = find();
   if (known == draws_.end()) {
-    require_kernel(stream.device());
-    held_.reserve(held_.size() + 1);
-    add(generator, memory::allocate_words(sizeof(GraphRngState), stream), 0, outermost_graph(graph, body));
-    held_.push_back(generator);
-    generator->begin_capture();
-    known = std::prev(draws_.end());
+    memory::DeviceWords words = allocate_unlocked(lock, stream);
+    known = find();  // by another thread meanwhile
+    if (known == draws_.end()) {
+      held_.reserve(held_.size() + 1);
+      add(generator, std::move(words), 0, outermost_graph(graph, body));
+      held_.push_back(generator);
+      generator->begin_capture();
+      known = std::prev(draws_.end());
+    }
   }
   GraphDraws& draws = **known;
   return {nullptr, draws.words, &draws.parameters.increment, draws.head, &draws.dependent};
 }
 
-CaptureDraws::Level CaptureDraws::loop_level(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
-                                             const captures::Body& body) {
+CaptureDraws::Level CaptureDraws::loop_level(Lock& lock, const std::shared_ptr<DrawSource>& generator,
+                                             const StreamRef& stream, const captures::Body& body) {
   if (body.max_iterations == 0)
     throw UsageError(
         "Generator::philox_state: the body of a while_ without a limit draws random numbers, so that it is not known "
-        "how "
-        "many a replay draws; expected LoopOptions::max_iterations, the most iterations that the loop may have.");
-  auto known = std::find_if(loops_.begin(), loops_.end(),
-                            [&](const auto& draws) { return draws->generator == generator && draws->body == &body; });
+        "how many a replay draws; expected LoopOptions::max_iterations, the most iterations that the loop may have.");
+  const auto find = [&] {
+    return std::ranges::find_if(
+        loops_, [&](const auto& draws) { return draws->generator == generator && draws->body == &body; });
+  };
+  auto known = find();
   if (known == loops_.end()) {
-    require_kernel(stream.device());
-    memory::DeviceWords words = memory::allocate_words(sizeof(GraphRngState), stream);
-    auto made = std::make_unique<LoopDraws>(LoopDraws{generator, &body, words.get()});
-    Backend& backend = stream.device().backend();
-    const DeriveParams unknown(backend, made->words, {0, 0, made->words});  // until the body ends
-    backend::NodeParams params = unknown.params();
-    loops_.reserve(loops_.size() + 1);
-    words_->push_back(std::move(words));
-    Checked(backend).graph_add_node(&made->head, body.graph, {}, params);
-    loops_.push_back(std::move(made));
-    known = std::prev(loops_.end());
+    memory::DeviceWords words = allocate_unlocked(lock, stream);
+    known = find();  // by another thread meanwhile
+    if (known == loops_.end()) {
+      add_loop(generator, std::move(words), stream, body);
+      known = std::prev(loops_.end());
+    }
   }
   LoopDraws& draws = **known;
   return {&body, draws.words, &draws.increment, draws.head, &draws.dependent};
+}
+
+void CaptureDraws::add_loop(const std::shared_ptr<DrawSource>& generator, memory::DeviceWords words,
+                            const StreamRef& stream, const captures::Body& body) {
+  auto made = std::make_unique<LoopDraws>(LoopDraws{generator, &body, words.get()});
+  Backend& backend = stream.device().backend();
+  const DeriveParams unknown(backend, made->words, {0, 0, made->words});  // until the body ends
+  backend::NodeParams params = unknown.params();
+  loops_.reserve(loops_.size() + 1);
+  words_->push_back(std::move(words));
+  Checked(backend).graph_add_node(&made->head, body.graph, {}, params);
+  loops_.push_back(std::move(made));
 }
 
 // Later work of the stream, which captures `body`, comes after the head node.
@@ -263,16 +285,16 @@ void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, memor
 
 PhiloxState CaptureDraws::draw(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
                                const StreamRef& stream, const captures::Found& found) {
-  const std::lock_guard lock(mutex_);
-  const Level level = level_of(generator, stream, found.info.graph, found.body.get());
+  Lock lock(mutex_);
+  const Level level = level_of(lock, generator, stream, found.info.graph, found.body.get());
   begin_after(level, stream, found.body.get());
   return {0, std::exchange(*level.increment, *level.increment + increment), level.words};
 }
 
 PhiloxState CaptureDraws::draw_for_child(const GraphDraws& of_child, const captures::ChildNode& child) {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   const captures::Body* const body = child.body.get();
-  const Level level = level_of(of_child.generator, child.stream, child.graph, body);
+  const Level level = level_of(lock, of_child.generator, child.stream, child.graph, body);
   if (body != level.body || std::ranges::find(child.dependencies, level.head) == child.dependencies.end())
     connect(level, child.stream.device(), child.node, child.graph, body);
   const std::uint64_t drawn = *level.increment;
@@ -283,15 +305,20 @@ PhiloxState CaptureDraws::draw_for_child(const GraphDraws& of_child, const captu
 void CaptureDraws::end_body(captures::Capture& capture, const captures::Body& body) {
   const auto draws = body.repeats ? capture.get(draws_of_capture) : nullptr;
   if (draws == nullptr) return;
-  const std::lock_guard lock(draws->mutex_);
-  for (std::size_t i = 0; i < draws->loops_.size(); ++i)  // end_loop() may add those of the loop around it
-    if (draws->loops_[i]->body == &body) draws->end_loop(*draws->loops_[i]);
-  std::erase_if(draws->loops_, [&](const auto& loop) { return loop->body == &body; });
+  Lock lock(draws->mutex_);
+  std::vector<std::unique_ptr<LoopDraws>>& loops = draws->loops_;  // end_loop() may add those of the loop around it
+  for (;;) {
+    const auto found = std::ranges::find(loops, &body, &LoopDraws::body);
+    if (found == loops.end()) return;
+    const std::unique_ptr<LoopDraws> ended = std::move(*found);
+    loops.erase(found);
+    draws->end_loop(lock, *ended);
+  }
 }
 
-void CaptureDraws::end_loop(const LoopDraws& draws) {
+void CaptureDraws::end_loop(Lock& lock, const LoopDraws& draws) {
   const captures::Body& body = *draws.body;
-  const Level around = level_of(draws.generator, body.stream, body.outer_graph, body.outer.get());
+  const Level around = level_of(lock, draws.generator, body.stream, body.outer_graph, body.outer.get());
   connect(around, body.stream.device(), body.node, body.outer_graph, body.outer.get());
   const PhiloxState parent{0, *around.increment, around.words};
   // Half of what an offset can count: later draws add to it.

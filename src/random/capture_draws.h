@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/check.h"
 #include "captures/added_edges.h"
 #include "captures/child_node.h"
 #include "captures/registry.h"
@@ -123,14 +122,20 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
     GraphNodeHandle head = nullptr;
     std::vector<StreamHandle>* dependent = nullptr;
   };
-  Level level_of(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph,
+  using Lock = std::unique_lock<std::mutex>;
+  static memory::DeviceWords allocate_unlocked(Lock& lock, const StreamRef& stream);
+  /// Unlocks where it allocates; what it returns is of the time after that.
+  Level level_of(Lock& lock, const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph,
                  const captures::Body* body);
-  Level loop_level(const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, const captures::Body& body);
+  Level loop_level(Lock& lock, const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
+                   const captures::Body& body);
+  void add_loop(const std::shared_ptr<DrawSource>& generator, memory::DeviceWords words, const StreamRef& stream,
+                const captures::Body& body);
   void begin_after(const Level& level, const StreamRef& stream, const captures::Body* body);
   void connect(const Level& level, const Device& device, GraphNodeHandle node, GraphHandle graph,
                const captures::Body* body);
   PhiloxState draw_for_child(const GraphDraws& of_child, const captures::ChildNode& child);
-  void end_loop(const LoopDraws& draws);
+  void end_loop(Lock& lock, const LoopDraws& draws);
   void close() noexcept;
   void clear_words();
   void prepare(GraphDraws& draws);

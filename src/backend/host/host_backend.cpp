@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <exception>
 #include <new>
 
 #include "backend/check.h"
@@ -35,13 +36,16 @@ Result HostBackend::next_failure(Call call) const {
   return happened ? fail(happened->code, happened->detail) : Result(ErrorCode::success);
 }
 
-void HostBackend::finish(Lock& lock, Call call, const Result& result) const {
+// The call has taken effect: without memory, the report lacks it.
+void HostBackend::finish(Lock& lock, Call call, const Result& result) const noexcept try {
   if (!lock.owns_lock()) lock.lock();  // after a wait
   if (result.failed() && runtime_.watchers > 0) note_refused(runtime_, call, result);
   if (!result.failed()) HostWorkWatch::note(runtime_, call);
   const bool incomplete = lacks_stacks(runtime_);
   lock.unlock();
   if (incomplete) add_stacks(runtime_);
+} catch (const std::exception&) {
+  warn("There was no memory for what the report of a capture says of a call.");
 }
 
 Result HostBackend::lacks_resources() {

@@ -78,7 +78,7 @@ class HostBackend final : public Backend {
     return result;
   }
   /// For the reports of captures: notes the call, if calls are watched, and completes what it left there.
-  void finish(Lock& lock, Call call, const Result& result) const;
+  void finish(Lock& lock, Call call, const Result& result) const noexcept;
   /// Returns the result for the exception that is being handled: no host memory, no thread. Rethrows others.
   static Result lacks_resources();
   /// Refuses threads that execute an operation, all threads once the device is broken, and child processes.

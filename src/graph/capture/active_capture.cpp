@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,6 +63,7 @@ void ActiveCapture::begin(const char* call) {
 }
 
 CapturedGraph ActiveCapture::end(const void* frame, NodeChanges* known) {
+  end_uses();
   const backend::CaptureFindings findings = observe();  // the runtime forgets the capture at its end
   if (!bodies_.is_complete()) refuse_incomplete(findings);
   CapturedGraph graph{end_runtime_capture(findings)};
@@ -201,6 +203,7 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
 
 void ActiveCapture::unwind() noexcept {
   if (!capturing_ && listeners_begun_ == 0) return;  // committed, or nothing had begun
+  end_uses();
   if (capturing_) {
     try {
       if (!report_) keep(describe(observe()));
@@ -209,14 +212,17 @@ void ActiveCapture::unwind() noexcept {
     }
     bodies_.drop(capture().stream());
   }
-  capture().detach(active_capture_of);
   capturing_ = false;
   registered_.over();
   while (listeners_begun_ > 0) listeners_[--listeners_begun_]->abandoned(capture());
 }
 
-std::shared_ptr<ActiveCapture> ActiveCapture::of(captures::Capture& capture) noexcept {
-  return capture.get(active_capture_of);
+ActiveCapture::Use::Use(captures::Capture& capture) noexcept
+    : lock_(capture.owner_gate()), active_(capture.get(active_capture_of)) {}
+
+void ActiveCapture::end_uses() noexcept {
+  const std::lock_guard lock(capture().owner_gate());
+  capture().detach(active_capture_of);
 }
 
 void ActiveCapture::body_began(const captures::Body& body) {

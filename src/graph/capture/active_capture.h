@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <span>
 #include <utility>
 
@@ -51,8 +53,19 @@ class ActiveCapture {
   void commit() noexcept { listeners_begun_ = 0; }
 
   captures::Capture& capture() const noexcept { return registered_.capture(); }
-  /// The one that a capture belongs to, from begin() to its end; not owned. Null for others.
-  static std::shared_ptr<ActiveCapture> of(captures::Capture& capture) noexcept;
+  /// One of a capture while a call on any thread uses it, from begin() on; the end of the capture waits for that. False
+  /// once the end has begun, and for captures without one. Not to be held while code of users runs, nor twice by one
+  /// thread.
+  class Use {
+   public:
+    explicit Use(captures::Capture& capture) noexcept;
+    explicit operator bool() const noexcept { return active_ != nullptr; }
+    ActiveCapture* operator->() const noexcept { return active_.get(); }
+
+   private:
+    std::shared_lock<std::shared_mutex> lock_;
+    std::shared_ptr<ActiveCapture> active_;  // owned by the graph
+  };
   Bodies& bodies() noexcept { return bodies_; }
   /// The capture has nodes that lie in a node of it: those of a child graph or a body. On any thread that takes part.
   void add_inner_nodes(std::size_t number) noexcept { inner_nodes_ += number; }
@@ -76,6 +89,7 @@ class ActiveCapture {
   std::optional<CaptureReport> take_report() noexcept { return std::exchange(report_, std::nullopt); }
 
  private:
+  void end_uses() noexcept;
   GraphHandle end_runtime_capture(const backend::CaptureFindings& findings);
   [[noreturn]] void refuse_incomplete(const backend::CaptureFindings& findings);
   void refuse_empty(GraphHandle template_graph);  // unless it has nodes

@@ -10,14 +10,17 @@
 namespace reprise::graphs {
 
 void synchronize_if_no_capture(Device device) {
-  memory::ReleaseQueue::drain();  // without the lock: destructors of resources may begin captures
-  const captures::NoneBegins none_begins;
-  if (none_begins.any_underway()) return;
+  // Resources are released without the lock: their destructors may begin captures, or wait for threads that do.
+  memory::ReleaseQueue::drain();
   CachingAllocator::Impl& allocator = CachingAllocator::of(device).impl();
-  allocator.synchronize_device();
+  {
+    const captures::NoneBegins none_begins;
+    if (none_begins.any_underway()) return;
+    allocator.synchronize_device();
+    memory::empty_framework_cache(device);
+    if (const auto* const framework = backend::installed_framework()) framework->empty_pinned_cache(device);
+  }
   allocator.empty_cache();
-  memory::empty_framework_cache(device);
-  if (const auto* const framework = backend::installed_framework()) framework->empty_pinned_cache(device);
 }
 
 }  // namespace reprise::graphs

@@ -35,23 +35,35 @@ void call(const Function& function) noexcept try {
   warn("A function of launch_host() threw something that is not a std::exception.");
 }
 
-void call_once(void* function) {
-  call(*std::unique_ptr<Function>(static_cast<Function*>(function)));
-}
+// The function as the only resource: on the thread that calls it the runtime must not be called, as destructors of what
+// it holds may do. With its memory in the queue, which there may be none for later.
+using Queueable = std::unique_ptr<memory::ReleaseQueue::Resources>;
 
-void call_each_time(void* function) {
-  call(*static_cast<const Function*>(function));
-}
-
-// On a thread that must not call the runtime, as what the function holds may do.
-void destroy(void* function) {
+Queueable queueable(Function function) {
   auto resources = std::make_unique<memory::ReleaseQueue::Resources>();
-  resources->push_back(std::shared_ptr<Function>(static_cast<Function*>(function)));
-  memory::ReleaseQueue::push(std::move(resources));
+  resources->push_back(std::make_shared<Function>(std::move(function)));
+  return resources;
+}
+
+const Function& function_of(void* resources) {
+  return *static_cast<const Function*>(static_cast<memory::ReleaseQueue::Resources*>(resources)->front().get());
+}
+
+void call_each_time(void* resources) {
+  call(function_of(resources));
+}
+
+void destroy(void* resources) {
+  memory::ReleaseQueue::push(Queueable(static_cast<memory::ReleaseQueue::Resources*>(resources)));
+}
+
+void call_once(void* resources) {
+  call_each_time(resources);
+  destroy(resources);
 }
 
 // In a capture of other code: the template owns the function by a user object.
-void keep_in_template(backend::Backend& backend, GraphHandle graph, std::unique_ptr<Function> function) {
+void keep_in_template(backend::Backend& backend, GraphHandle graph, Queueable function) {
   UserObjectHandle object = nullptr;
   backend::Checked(backend).user_object_create(&object, function.get(), &destroy, 1);
   static_cast<void>(function.release());  // the object's from here on
@@ -78,9 +90,11 @@ std::shared_ptr<HostFunctions> HostFunctions::take(captures::Capture& capture) n
 void launch_host(const StreamRef& stream, std::function<void()> function) {
   if (!function) throw UsageError("launch_host expected a function to call, and was passed an empty one.");
   const detail::PublicCall public_call("launch_host");
+  memory::ReleaseQueue::drain();  // of functions that have run
   backend::Backend& backend = stream.device().backend();
   const backend::Checked runtime(backend);
-  auto owned = std::make_unique<graphs::Function>(std::move(function));
+  graphs::Queueable owned = graphs::queueable(std::move(function));
+  memory::ReleaseQueue::Resources* const kept = owned.get();
   const captures::Found found = captures::find(stream);
   if (found.body != nullptr)
     throw UsageError(
@@ -88,16 +102,14 @@ void launch_host(const StreamRef& stream, std::function<void()> function) {
         "function; found one that does; call it before or after the node. The capture continues.");
   const auto functions = found.part == captures::Part::own ? graphs::HostFunctions::of(*found.capture) : nullptr;
   if (functions != nullptr) {
-    graphs::Function* const kept = owned.get();
-    functions->keep(std::shared_ptr<graphs::Function>(std::move(owned)));
+    functions->keep(std::move(owned));
     runtime.launch_host_function({&graphs::call_each_time, kept}, stream.native());
   } else if (found.part == captures::Part::foreign) {
-    graphs::Function* const kept = owned.get();
     graphs::keep_in_template(backend, found.info.graph, std::move(owned));
     runtime.launch_host_function({&graphs::call_each_time, kept}, stream.native());
   } else {
-    runtime.launch_host_function({&graphs::call_once, owned.get()}, stream.native());
-    static_cast<void>(owned.release());  // call_once() deletes it
+    runtime.launch_host_function({&graphs::call_once, kept}, stream.native());
+    static_cast<void>(owned.release());  // call_once() queues it
   }
 }
 

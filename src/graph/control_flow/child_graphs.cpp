@@ -168,8 +168,7 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   GraphNodeHandle node = nullptr;
   runtime.graph_add_node(&node, found.info.graph, {dependencies, edges}, params);
   // The runtime removes no node while the capture is underway (401).
-  const auto active = ActiveCapture::of(capture);
-  if (active != nullptr) active->bodies().begin_addition();
+  if (const ActiveCapture::Use active(capture); active) active->bodies().begin_addition();
   runtime.graph_node_params(node, &params);
   GraphHandle const copy = std::get<backend::ChildGraphNodeParams>(params).graph;
   const captures::ChildNode as_child{capture, stream, found.info.graph,    found.body, dependencies,
@@ -177,9 +176,10 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   for (CaptureListener* const listener : child.listeners.in_order()) listener->added_as_child(as_child);
   runtime.stream_update_capture_dependencies(stream.native(), {&node, 1}, backend::UpdateDependencies::set);
   if (children != nullptr) children->added(graph_ids, {node, found.info.graph, found.body});
-  if (active == nullptr) return;
-  active->bodies().end_addition();
-  active->add_inner_nodes(child.counted.nodes());
+  if (const ActiveCapture::Use active(capture); active) {
+    active->bodies().end_addition();
+    active->add_inner_nodes(child.counted.nodes());
+  }
 }
 
 }  // namespace graphs

@@ -99,9 +99,9 @@ captures::Found require_capture(const Request& request) {
         text::format("{}: the stream takes part in no capture that this library began, and only a graph has control "
                      "flow on the device. Call it within capture() or the scope graph.",
                      request.call));
-  const auto active = graphs::ActiveCapture::of(*found.capture);
   require_readable_condition(request);
-  if (active != nullptr && active->bodies().has_body_on(request.stream, found.info.id))
+  const graphs::ActiveCapture::Use active(*found.capture);
+  if (active && active->bodies().has_body_on(request.stream, found.info.id))
     throw UsageError(text::format(
         "{} was called for the enclosing stream of the body that is being captured, where it would not be part of "
         "that body. Pass the stream that the body is passed, or call it without a stream. The capture "
@@ -159,17 +159,7 @@ class BodyCapture {
         node_(made.node),
         around_(request.stream.device().backend().monitor().watch_work(request.stream.native(), made.node)),
         stream_(request.stream) {
-    Bodies& bodies = active().bodies();
-    stream_ = bodies.stream_for(request.stream, found.info.id, request.repeats());
-    const Checked runtime(stream_.device().backend());
-    bodies.opened(stream_, found.body);  // before it begins: this needs memory
-    try {
-      // Relaxed: what is unsafe during captures breaks the one around alone, so that the body's can be ended (Bodies).
-      runtime.stream_begin_capture_to_graph(stream_.native(), made.bodies[number], {}, CaptureMode::relaxed);
-    } catch (...) {
-      bodies.not_begun(stream_);
-      throw;
-    }
+    begin(found, made.bodies[number]);
     underway_ = true;
     backend::bodies_underway.fetch_add(1, std::memory_order_relaxed);
     try {
@@ -191,37 +181,50 @@ class BodyCapture {
   }
 
   void end() {
-    active().body_ends(*body_);
+    active()->body_ends(*body_);
     backend::Backend& backend = stream_.device().backend();
     const backend::CaptureFindings findings = backend.monitor().describe_capture(stream_.native());
     over();
-    const std::optional<ErrorCode> result = active().bodies().end(stream_);
+    const std::optional<ErrorCode> result = active()->bodies().end(stream_);
     if (!result) refuse_ended();
-    if (*result != ErrorCode::success) throw active().body_failure(request_.call, findings, *result);
+    if (*result != ErrorCode::success) throw active()->body_failure(request_.call, findings, *result);
     if (capture_->stream().capture_status() == CaptureStatus::invalidated)
-      throw active().failure(backend.monitor().describe_capture(capture_->stream().native()),
-                             ErrorCode::stream_capture_invalidated);
-    active().add_inner_nodes(findings.nodes.value_or(0));
+      throw active()->failure(backend.monitor().describe_capture(capture_->stream().native()),
+                              ErrorCode::stream_capture_invalidated);
+    active()->add_inner_nodes(findings.nodes.value_or(0));
     graphs::require_nothing_beside(request_.call, request_.stream, node_, *around_);
     // A loop has the kernel that sets its condition again.
     graphs::require_body_nodes(backend, request_.call, body_->graph,
-                               capture_->options().allow_empty ? 0
-                               : request_.repeats()            ? 2
-                                                               : 1);
+                               capture_->allows_empty() ? 0
+                               : request_.repeats()     ? 2
+                                                        : 1);
   }
 
  private:
-  using Bodies = graphs::Bodies;
-
   [[noreturn]] void refuse_ended() const {
     throw UsageError(
         text::format("{}: the capture ended while its body was being captured: end it after the call.", request_.call));
   }
 
-  graphs::ActiveCapture& active() const {
-    const auto found = graphs::ActiveCapture::of(*capture_);
-    if (found == nullptr) refuse_ended();
-    return *found;
+  graphs::ActiveCapture::Use active() const {
+    graphs::ActiveCapture::Use found(*capture_);
+    if (!found) refuse_ended();
+    return found;
+  }
+
+  void begin(const captures::Found& found, GraphHandle graph) {
+    const auto owner = active();
+    graphs::Bodies& bodies = owner->bodies();
+    stream_ = bodies.stream_for(request_.stream, found.info.id, request_.repeats());
+    bodies.opened(stream_, found.body);  // before it begins: this needs memory
+    try {
+      // Relaxed: what is unsafe during captures breaks the one around alone, so that the body's can be ended (Bodies).
+      Checked(stream_.device().backend())
+          .stream_begin_capture_to_graph(stream_.native(), graph, {}, CaptureMode::relaxed);
+    } catch (...) {
+      bodies.not_begun(stream_);
+      throw;
+    }
   }
 
   void register_body(const captures::Found& found, const ConditionalNode& made, std::size_t number) {
@@ -230,7 +233,7 @@ class BodyCapture {
         request_.repeats(), request_.loop != nullptr ? &request_.loop->iterations : nullptr, request_.limit});
     body_ = body;
     capture_->add_body(std::move(body));
-    active().body_began(*body_);
+    active()->body_began(*body_);
   }
 
   // False if the capture of the body was over already.
@@ -241,16 +244,16 @@ class BodyCapture {
     return true;
   }
   // Called before the runtime forgets what broke the capture. The exception that leaves the body is the user's.
-  void report_if_broken(graphs::ActiveCapture& active) noexcept try {
+  void report_if_broken(const graphs::ActiveCapture::Use& active) noexcept try {
     const backend::CaptureFindings findings = stream_.device().backend().monitor().describe_capture(stream_.native());
-    if (findings.broken_by) active.body_broke(findings);
+    if (findings.broken_by) active->body_broke(findings);
   } catch (...) {
     warn("There was no memory for the report of a capture of a body.");
   }
   void drop() noexcept {
     if (!over()) return;
-    if (const auto active = graphs::ActiveCapture::of(*capture_)) {
-      report_if_broken(*active);
+    if (const graphs::ActiveCapture::Use active(*capture_); active) {
+      report_if_broken(active);
       active->bodies().drop_body(stream_);
       if (body_ != nullptr) active->body_abandoned(*body_);
     }
@@ -279,15 +282,17 @@ void capture_body(const Request& request, const captures::Found& found, const Co
 
 void capture_conditional(const Request& request, const std::shared_ptr<void>& held) {
   const captures::Found found = require_capture(request);
-  const auto active = graphs::ActiveCapture::of(*found.capture);
   const auto children = held != nullptr ? graphs::CaptureChildren::of(*found.capture) : nullptr;
-  if (active == nullptr || (held != nullptr && children == nullptr))
-    throw UsageError(text::format("{}: the capture is over: call it before its end.", request.call));
-  if (children != nullptr) children->hold({held});
-  active->bodies().begin_addition();
+  {
+    const graphs::ActiveCapture::Use active(*found.capture);
+    if (!active || (held != nullptr && children == nullptr))
+      throw UsageError(text::format("{}: the capture is over: call it before its end.", request.call));
+    if (children != nullptr) children->hold({held});
+    active->bodies().begin_addition();
+  }
   const ConditionalNode made = add_node(request, found.info.graph);
   for (std::size_t i = 0; i < request.bodies.size(); ++i) capture_body(request, found, made, i);
-  active->bodies().end_addition();
+  if (const graphs::ActiveCapture::Use active(*found.capture); active) active->bodies().end_addition();
 }
 
 void capture_branches(const char* call, const StreamRef& stream, const std::uint32_t* condition, ConditionalType type,

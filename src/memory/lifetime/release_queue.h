@@ -24,7 +24,13 @@ class ReleaseQueue {
     using vector::vector;
     Resources() = default;
     Resources(Resources&&) = default;
-    Resources& operator=(Resources&&) = default;
+    Resources& operator=(Resources&& other) noexcept {
+      while (!empty()) pop_back();
+      vector::operator=(std::move(other));
+      after_ = std::move(other.after_);
+      next_ = std::move(other.next_);
+      return *this;
+    }
     ~Resources() {
       while (!empty()) pop_back();
     }

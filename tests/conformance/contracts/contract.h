@@ -38,6 +38,8 @@ inline void PrintTo(const Device& device, std::ostream* out) {
 
 namespace reprise::backend::test {
 
+constexpr CaptureMode all_modes[] = {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed};
+
 using reprise::test::Gate;
 using reprise::test::Meeting;
 

@@ -6,8 +6,6 @@
 namespace reprise::backend::test {
 namespace {
 
-constexpr CaptureMode all_modes[] = {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed};
-
 class CaptureConflictContract : public Contract {
  protected:
   static constexpr auto blocking = StreamFlags::blocking;

@@ -8,8 +8,6 @@
 namespace reprise::backend::test {
 namespace {
 
-constexpr CaptureMode all_modes[] = {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed};
-
 const char* name_of(CaptureMode mode) {
   switch (mode) {
     case CaptureMode::global:

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "memory/lifetime/release_queue.h"
+#include "tests/support/warnings.h"
 #include "tests/unit/graph/graph_fixture.h"
 
 // Graphs that are destroyed, assigned to or moved while a call of theirs is underway.
@@ -356,6 +359,49 @@ TEST_F(GraphEndOfLife, DoesNotComeWithAMoveInAHook) {
   alive_->replay();
   EXPECT_EQ(first(x_), 1);
   EXPECT_THROW(alive_->replay(), UsageError);
+}
+
+// A second thread that takes part in a capture while its owner ends or abandons that: a user's error, which must not
+// touch what is destroyed.
+TEST(CaptureThatEnds, WhileAnotherThreadTakesPart) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "the driver breaks such captures at any place";
+  const reprise::test::Warnings warnings;
+  const Stream stream;
+  Buffer<int> x = zeros();
+  const CUDAGraph child = capture([&] { add(x); });
+  const HostBuffer<std::uint32_t> condition(1);
+  const std::function<void()> calls[] = {
+      [&] { const Buffer<int> scratch(16, stream); },
+      [&] { if_(stream, condition.data(), [&](const StreamRef& body) { add(x, 1, body); }); },
+      [&] { add_child(child, stream); },
+      [&] { (void)default_generator(default_device()).philox_state(4, stream); },
+  };
+  for (const std::function<void()>& call : calls) {
+    std::atomic<bool> done = false;
+    std::thread other([&] {
+      while (!done) {
+        try {
+          call();
+        } catch (const Error&) {
+        }
+      }
+    });
+    for (int i = 0; i < 150; ++i) {
+      CUDAGraph graph;
+      try {
+        const StreamGuard current(stream);
+        graph.capture_begin({.capture_error_mode = CaptureMode::relaxed,
+                             .name = "a name that is longer than what a string holds in place"});
+        if (i % 3 == 0) std::this_thread::yield();
+        if (i % 2 == 0) graph.capture_end();
+      } catch (const Error&) {
+      }
+      graph.capture_abandon();
+    }
+    done = true;
+    other.join();
+    EXPECT_EQ(stream.capture_status(), CaptureStatus::none);
+  }
 }
 
 }  // namespace

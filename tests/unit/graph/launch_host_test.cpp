@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/warnings.h"
@@ -111,6 +113,34 @@ TEST_F(LaunchHost, ALaunchThatFailsReleasesTheFunction) {
 
 TEST_F(LaunchHost, RefusesAnEmptyFunction) {
   EXPECT_THROW(launch_host(side_.ref(), std::function<void()>()), UsageError);
+}
+
+// The thread that calls the function must not call the device runtime.
+TEST_F(LaunchHost, DestroysWhatTheFunctionHoldsOnAThreadOfTheProgram) {
+  const reprise::test::Warnings warnings;
+  std::thread::id destroyed_on;
+  std::atomic<bool> called = false;
+  {
+    const auto stream = std::make_shared<Stream>();
+    const auto event = std::make_shared<Event>();
+    const auto memory = std::make_shared<Buffer<int>>(16);
+    memory->record_stream(*stream);
+    const std::shared_ptr<void> object(this, [&](void*) { destroyed_on = std::this_thread::get_id(); });
+    launch_host([stream, event, memory, object, &called] { called = true; });
+  }
+  side_.ref().synchronize();
+  EXPECT_TRUE(called);
+  EXPECT_EQ(destroyed_on, std::thread::id()) << "before a call of the library";
+  release_finished_graphs();
+  EXPECT_TRUE(eventually([&] { return destroyed_on == std::this_thread::get_id(); }));
+  EXPECT_THAT(warnings.texts(), ::testing::IsEmpty());
+}
+
+TEST_F(LaunchHost, ReleasesEarlierFunctions) {
+  launch_host([count = std::move(count_)] { ++*count; });
+  side_.ref().synchronize();
+  launch_host([] {});
+  EXPECT_TRUE(watched_.expired());
 }
 
 }  // namespace

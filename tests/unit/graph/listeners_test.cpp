@@ -217,6 +217,23 @@ TEST_F(Capturing, OfAPerThreadDefaultStreamIsNotTakenForThatOfAnotherThread) {
   EXPECT_EQ(captures::find(stream).part, captures::Part::own);
 }
 
+TEST_F(Capturing, OfAPerThreadDefaultStreamIsNotThatOfAThreadThatCapturesNothing) {
+  static auto& streams = *new PerThreadStreams(default_device().backend());  // devices live until the process ends
+  const Device device(streams);
+  const StreamRef stream(device, PerThreadStreams::handle());
+  PerThreadStreams::of_this_thread = stream_.ref().native();
+  const GraphOptions options{.capture_error_mode = CaptureMode::thread};
+  ActiveCapture capture(stream, options, {}, {});
+  capture.begin("test");
+  std::thread([&] {
+    const Stream other(device);
+    PerThreadStreams::of_this_thread = other.native();
+    EXPECT_EQ(captures::find(stream).part, captures::Part::none);
+    EXPECT_EQ(captures::find_own(stream), nullptr) << "its memory would come from the pool of the graph";
+  }).join();
+  EXPECT_EQ(captures::find_own(stream).get(), &capture.capture());
+}
+
 // Resources.
 class HeldByATemplate : public ::testing::Test {
  protected:

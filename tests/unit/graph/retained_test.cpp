@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "tests/support/gate.h"
@@ -217,6 +220,52 @@ TEST_F(Retained, ObjectsCanBeReleasedInTheCaptureAndWithinHooks) {
   graph_.replay();
   current_stream().synchronize();
   EXPECT_TRUE(eventually([&] { return second.use_count() == 1; }));
+}
+
+// The wait of a capture for the device makes what a running replay uses releasable.
+class RetainedByARunningReplay : public Retained {
+ protected:
+  /// A graph that is gone, and whose replay runs, retains this object.
+  void retain(std::shared_ptr<void> object) {
+    capture(graph_, [&] {
+      graph_.retain(std::move(object));
+      call_on_host(current_stream(), &reprise::test::Gate::pass, &gate_);
+      add(x_);
+    });
+    graph_.replay();
+    ASSERT_TRUE(gate_.wait_until_reached());
+    graph_.reset();
+  }
+  /// Captures; the replay ends while the capture waits for the device.
+  void capture_while_it_ends() {
+    const std::jthread opener([this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      gate_.open();
+    });
+    const CUDAGraph second = capture([&] { add(x_); });
+    EXPECT_TRUE(eventually([&] { return ended_.load(); }));
+  }
+
+  reprise::test::Gate gate_;
+  std::atomic<bool> ended_ = false;
+};
+
+TEST_F(RetainedByARunningReplay, ObjectsMayCaptureWhenTheyAreDestroyed) {
+  retain(std::shared_ptr<void>(this, [this](void*) {
+    const CUDAGraph captured = capture([&] { add(x_); });
+    ended_ = captured.node_count() == 1U;
+  }));
+  capture_while_it_ends();
+}
+
+TEST_F(RetainedByARunningReplay, ObjectsMayWaitForAThreadThatCapturesWhenTheyAreDestroyed) {
+  retain(std::shared_ptr<void>(this, [this](void*) {
+    std::thread([this] {
+      const CUDAGraph captured = capture([&] { add(x_); });
+      ended_ = captured.node_count() == 1U;
+    }).join();
+  }));
+  capture_while_it_ends();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 #include "tests/unit/host/simulator_fixture.h"
 
@@ -303,6 +304,35 @@ TEST(HostSimulator, CanBeMadeByManyThreadsAtOnce) {
       }
     });
   for (std::thread& each : threads) each.join();
+}
+
+struct Throws {
+  REPRISE_KERNEL void operator()(Thread, int) const { throw std::runtime_error("a fault of the test"); }
+};
+
+TEST(HostSimulator, IsNotQueriedForCapturesOfAnotherOne) {
+  HostSimulator broken;
+  const HostSimulator sound;
+  const Stream capturing(broken.device()), failing(broken.device());
+  CUDAGraph other;
+  {
+    const StreamGuard current(capturing);
+    other.capture_begin({.stream = capturing, .capture_error_mode = CaptureMode::relaxed});
+  }
+  launch(failing, 1, Throws{}, 1);
+  EXPECT_THROW(failing.synchronize(), BackendError);
+  const DeviceGuard guard(sound.device());
+  const Stream side;
+  Buffer<int> x = zeros();
+  const CUDAGraph graph = capture({.capture_error_mode = CaptureMode::thread}, [&](const StreamRef& stream) {
+    side.wait(stream);
+    const Buffer<int> scratch(10, side);
+    add(x, 1, side);
+    stream.wait(side);
+  });
+  EXPECT_EQ(graph.node_count(), 1U);
+  const Warnings warnings;  // of the device that failed
+  other.capture_abandon();
 }
 
 }  // namespace

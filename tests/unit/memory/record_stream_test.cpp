@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <cstdint>
 #include <future>
+#include <string>
 #include <thread>
 
 #include "graph/capture/idle_device.h"
@@ -437,6 +439,53 @@ TEST_F(RecordStream, StreamsThatAreDestroyedOneAfterAnotherNeedOneEvent) {
     short_lived.synchronize();
   }
   EXPECT_EQ(backend_.calls(Call::event_create), 1);
+  free(block);
+}
+
+// Blocks of the per-thread default stream, which is another one on each thread.
+class BlocksOfThePerThreadStream : public MemoryTest {
+ protected:
+  const StreamRef mine_{device_, reinterpret_cast<StreamHandle>(std::uintptr_t{2})};
+};
+
+TEST_F(BlocksOfThePerThreadStream, AreNotReusedByAnotherThread) {
+  std::byte* const block = allocate(bytes, mine_);
+  free(block);
+  std::byte* of_another = nullptr;
+  std::thread([&] {
+    of_another = allocate(bytes, mine_);
+    free(of_another);
+  }).join();
+  EXPECT_NE(of_another, block);
+  EXPECT_EQ(allocate(bytes, mine_), block);
+  free(block);
+}
+
+TEST_F(BlocksOfThePerThreadStream, AreNotReusedByALaterThread) {
+  const auto allocate_on_a_thread = [&] {
+    std::byte* block = nullptr;
+    std::thread([&] {
+      block = allocate(bytes, mine_);
+      free(block);
+    }).join();
+    return block;
+  };
+  EXPECT_NE(allocate_on_a_thread(), allocate_on_a_thread());
+}
+
+TEST_F(BlocksOfThePerThreadStream, AreRecordedOnItByTheThreadThatAllocatedThemAlone) {
+  std::byte* const block = allocate(bytes, mine_);
+  allocator_.record_stream(block, mine_);
+  std::thread([&] {
+    const std::string text = text_of<UsageError>([&] { allocator_.record_stream(block, mine_); });
+    EXPECT_THAT(text, HasSubstr("record_stream() expected a stream whose work every thread can wait for; found the "
+                                "per-thread default stream"));
+  }).join();
+  std::byte* const of_a_stream = allocate(bytes, stream_);
+  EXPECT_THROW(allocator_.record_stream(of_a_stream, mine_), UsageError);
+  free(of_a_stream);
+  free(block);
+  EXPECT_EQ(allocate(bytes, mine_), block) << "nothing was recorded";
   free(block);
 }
 

@@ -403,5 +403,41 @@ TEST_F(RandomGraph, DrawsInTheOrderOfReplaysFromSeveralThreads) {
   EXPECT_EQ(read(x_), drawn(twin_)) << "the last replay drew the last numbers";
 }
 
+// Where memory is short, an allocation destroys what waited for launches, here a stream.
+TEST(RandomNumbersWithoutMemory, EndTheStreamThatWaitedForALaunch) {
+  const HostSimulator simulator({.memory_bytes = std::size_t{32} << 20});
+  const DeviceGuard guard(simulator.device());
+  const Stream side;
+  reprise::test::Gate gate;
+  struct Held {
+    Stream stream;
+    Buffer<std::byte> memory{std::size_t{4} << 20};
+  };
+  CUDAGraph graph =
+      capture([&](const StreamRef& s) { graphs::test::call_on_host(s, &reprise::test::Gate::pass, &gate); });
+  graph.retain(std::make_shared<Held>());
+  std::vector<std::unique_ptr<Buffer<std::byte>>> all;
+  const auto fill = [&](std::size_t bytes) {
+    try {
+      for (;;) all.push_back(std::make_unique<Buffer<std::byte>>(bytes, side));
+    } catch (const OutOfMemoryError&) {
+    }
+  };
+  const Generator generator(simulator.device());
+  const CUDAGraph drawing = capture({.capture_error_mode = CaptureMode::thread}, [&](const StreamRef& s) {
+    fill(std::size_t{2} << 20);
+    fill(512);
+    graph.replay(side);
+    ASSERT_TRUE(gate.wait_until_reached());
+    graph.reset();  // what it retains waits for the replay
+    gate.open();
+    side.synchronize();
+    EXPECT_NE(generator.philox_state(4, s).words, nullptr);
+    graphs::test::call_on_host(
+        s, [](void*) {}, nullptr);
+  });
+  EXPECT_EQ(drawing.node_count(), 2U);
+}
+
 }  // namespace
 }  // namespace reprise::random::test
