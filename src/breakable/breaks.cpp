@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "breakable/breaks.h"
 
-#include <array>
 #include <exception>
 #include <string>
 

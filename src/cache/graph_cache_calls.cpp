@@ -4,7 +4,6 @@
 
 #include "backend/capture_query.h"
 #include "cache/graph_cache_impl.h"
-#include "inspect/diff/graph_differences.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "reprise/device.h"
-#include "reprise/graph_memory.h"
 
 namespace reprise::graphs {
 
