@@ -102,7 +102,7 @@ class HostDevice {
   void enqueue(HostStream& stream, const OperationRef& operation, std::span<const OperationRef> further = {});
   /// The operations to wait for until the stream's work so far is done.
   std::vector<OperationRef> frontier(const HostStream& stream) const;
-  /// ... until all work of the device so far is done.
+  /// The operations to wait for until all work of the device so far is done.
   std::vector<OperationRef> frontier() const;
   /// Keeps the work of a destroyed stream as work of the device. Needs no memory.
   void adopt(OperationRef tail) noexcept;
