@@ -40,7 +40,7 @@
 extern "C" {
 #endif
 
-/// What a function returns. Later versions may add values.
+/// Result of a function. Later versions may add values.
 typedef enum reprise_status {
   REPRISE_SUCCESS = 0,
   REPRISE_ERROR_USAGE = 1,          ///< wrong use: the text says what was expected, what was found, what to do

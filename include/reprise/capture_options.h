@@ -40,7 +40,7 @@ enum class KeepGraph : bool {
   yes = true,  ///< raw_cuda_graph() returns the template; instantiate() or the first replay() instantiates
 };
 
-/// What is done about memory that a graph uses and does not own: GraphOptions::inputs. docs/input-liveness.md says what
+/// Treatment of memory that a graph uses and does not own: GraphOptions::inputs. docs/input-liveness.md says what
 /// is found and what is not.
 struct InputOptions {
   /// Keeps memory of CachingAllocator that the graph uses alive as long as the graph: a freed block counts as allocated

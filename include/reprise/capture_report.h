@@ -80,7 +80,7 @@ struct REPRISE_EXPORT CaptureReport {
   std::vector<Call> refused = {};
   /// Work that was executed at once instead of being captured.
   std::vector<Call> not_captured = {};
-  /// What replays of the graph use of the host's pageable memory, in order of the nodes; only with ReportDetail::full,
+  /// Pageable memory of the host that replays of the graph use, in order of the nodes; only with ReportDetail::full,
   /// and only of a capture that went well.
   std::vector<HostAccess> host_accesses = {};
   /// Further findings, each a sentence with its full stop.

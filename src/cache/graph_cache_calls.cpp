@@ -38,7 +38,7 @@ void require_function(const caches::Call& call, const char* name) {
 
 }  // namespace
 
-// What a hit executes is [[gnu::hot]], here and where it calls other files, as what a replay executes is.
+// Functions of a hit are [[gnu::hot]], here and in other files, as those of a replay are.
 [[gnu::hot]] StreamRef GraphCache::Impl::require_outside_of_captures(const char* name) const {
   const StreamRef stream = current_stream(shared.device);
   if (backend::capture_status(stream, name) != CaptureStatus::none) [[unlikely]]

@@ -26,7 +26,7 @@ namespace detail {
 class GradientBuckets;
 }
 
-/// What a launcher says about this process, in environment variables.
+/// Description of this process that a launcher has set in environment variables.
 struct ProcessEnvironment {
   int rank = 0;                     ///< of this process, from 0
   int world_size = 1;               ///< how many processes there are

@@ -39,7 +39,7 @@ struct HostStream {
   std::uint64_t ticks = 0;                       ///< number of operations, for the race check only
   std::shared_ptr<HostCapture> capture;          ///< null unless it takes part in one
   std::vector<Dependency> capture_dependencies;  ///< of the next node
-  // What stream_capture_info() returned.
+  // Results of the last stream_capture_info().
   std::vector<GraphNodeHandle> reported_dependencies;
   std::vector<EdgeData> reported_edges;
 };

@@ -15,7 +15,7 @@ struct GraphResources::Progress {
   std::atomic<bool> released{false};
 };
 
-/// What the runtime's user object points to.
+/// Data of the runtime's user object.
 struct GraphResources::UserObject {
   std::shared_ptr<Progress> progress;
   std::unique_ptr<Resources> resources;  // null once they are in the queue

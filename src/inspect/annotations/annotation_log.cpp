@@ -10,7 +10,7 @@ namespace {
 
 using Boundary = AnnotationLog::Boundary;
 
-// What a thread is in, as the log is read from its beginning to its end.
+// State of a thread, as the log is read from its beginning to its end.
 struct ThreadState {
   std::size_t in_force = 0;
   const Boundary* since = nullptr;  // its last boundary

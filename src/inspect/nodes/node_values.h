@@ -60,7 +60,7 @@ class OwnMemory {
   const Allocations& of_framework() const noexcept { return of_framework_; }
   bool is_unpaired(std::uintptr_t address) const noexcept;
 
-  /// Where an address lies, as text: "allocation 2 of the capture, offset 64"; empty if it is none of this memory.
+  /// Describes the place of an address: "allocation 2 of the capture, offset 64"; empty if it is none of this memory.
   std::string text(std::uintptr_t address) const;
   /// True if `mine` is to this capture what `theirs` is to the other one. An address may lie in several allocations,
   /// one after another: one in common is enough. True for two that are unpaired.
