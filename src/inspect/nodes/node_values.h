@@ -98,7 +98,7 @@ using ChooseNode = std::function<ChosenNode(std::size_t index)>;
 NodeValues read_node_values(backend::Backend& backend, std::size_t count, const ChooseNode& choose,
                             graphs::NodeChanges* known);
 
-/// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words lent to
+/// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words attached to
 /// generators of a framework are hidden there: they lie outside of the pool, in other places for each capture.
 /// \param pool the graph's own one.
 /// \param allocations those of its capture.
