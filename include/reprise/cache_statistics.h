@@ -14,7 +14,7 @@
 
 namespace reprise {
 
-/// How often something was done, and the time that the host spent on it.
+/// Number of times that something was done, and the time that the host spent on it.
 struct CacheCount {
   std::uint64_t number = 0;
   std::chrono::nanoseconds time{0};

@@ -17,9 +17,9 @@
 
 namespace reprise {
 
-/// How much is recorded about the calls made during a capture.
+/// Level of detail of what is recorded about the calls made during a capture.
 enum class ReportDetail {
-  /// Which call broke the capture. On the host device: any call. On a CUDA device: calls of this library, with their
+  /// The call that broke the capture. On the host device: any call. On a CUDA device: calls of this library, with their
   /// stack; other calls as far as the driver's error log names them: name and thread.
   standard,
   /// All calls of the process, with their stacks; also work that was silently not captured, and calls that failed

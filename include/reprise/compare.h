@@ -17,7 +17,7 @@
 
 namespace reprise {
 
-/// How memory is read to find values that are not finite.
+/// Format in which memory is read to find values that are not finite.
 enum class FloatFormat {
   none,      ///< no memory is checked
   float16,   ///< IEEE binary16

@@ -113,7 +113,7 @@ class REPRISE_EXPORT CaptureError : public Error {
   CaptureError(ErrorCode code, const std::string& what, const CaptureReport& report);
 
   ErrorCode code() const noexcept { return code_; }  ///< the code with which the capture failed
-  /// Which call broke the capture, and more. Lives as long as this exception or a copy of it.
+  /// Report with the call that broke the capture, and more. Lives as long as this exception or a copy of it.
   const CaptureReport& report() const noexcept { return *report_; }
 
  private:

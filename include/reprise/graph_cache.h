@@ -33,7 +33,7 @@ namespace cache_detail {
 struct CacheAccess;
 }
 
-/// How the inputs of an entry reach its graph.
+/// Way in which the inputs of an entry reach its graph.
 enum class CacheInputs {
   /// The graph is changed to use the memory of the call where every use of it can be read: kernel arguments that the
   /// driver describes, copies and sets. Otherwise as `copy`. Addresses that lie in device memory, such as tables of
@@ -79,8 +79,8 @@ struct GraphCacheOptions {
   /// Compares each graph with that of the key that is most like its own, and counts what differs: RecaptureReason, with
   /// annotations if `capture.enable_annotations` is set. Takes some microseconds per node and capture.
   bool explain = false;
-  /// How entries are captured. `pool`, `stream`, `warmup`, `keep_graph`, `discard_template`, `check_frozen_values`,
-  /// `inputs.confirm` and `name` belong to the cache.
+  /// Options for capturing entries. `pool`, `stream`, `warmup`, `keep_graph`, `discard_template`,
+  /// `check_frozen_values`, `inputs.confirm` and `name` belong to the cache.
   GraphOptions capture = {.capture_error_mode = CaptureMode::thread};
   /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call of the cache, under its mutex.
   Clock clock = {};

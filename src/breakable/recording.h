@@ -20,7 +20,7 @@
 
 namespace reprise::breakables {
 
-/// How a body with eager parts is captured.
+/// Settings for the capture of a body with eager parts.
 struct RecordingPlan {
   const char* call;      ///< the user's, for errors
   GraphOptions options;  ///< of each segment; `pool` is set

@@ -258,7 +258,7 @@ class StructureText {
   bool ended_ = false;
 };
 
-// How arguments differ from the samples, besides the kinds of their tensors. For errors.
+// Differences of arguments from the samples, besides the kinds of their tensors. For errors.
 class REPRISE_EXPORT ArgumentDifferences {
  public:
   template <class T>

@@ -71,7 +71,7 @@ struct HostCapture {
   bool owns_graph = true;                            ///< false: captured to a graph of the user's
   std::vector<std::vector<Dependency>> left_behind;  ///< last dependencies of joined streams that were destroyed
   std::uint64_t thread_number = 0;                   ///< that of `thread`, for reports
-  /// Which call broke it; refused calls and work not captured, while HostRuntime::watchers is not 0. The nodes are
+  /// The call that broke it; refused calls and work not captured, while HostRuntime::watchers is not 0. The nodes are
   /// those when it broke.
   CaptureFindings findings;
 };

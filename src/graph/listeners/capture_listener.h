@@ -23,7 +23,7 @@ class CaptureListener;
 class GraphResources;
 class NodeChanges;
 
-/// How the runtime's capture of a graph or of a body failed.
+/// Failure of the runtime's capture of a graph or of a body.
 struct CaptureFailure {
   ErrorCode code = ErrorCode::unknown;  ///< of the call that ends the capture
   std::string_view detail = {};         ///< the runtime's explanation, if it has one
@@ -132,7 +132,7 @@ class CaptureListener {
     return false;
   }
 
-  /// How many nodes this listener has added of its own, besides those of the user's work. Right before ended().
+  /// Number of nodes that this listener has added of its own, besides those of the user's work. Right before ended().
   virtual std::size_t own_nodes() const noexcept { return 0; }
 
   /// The captured graph becomes a child of another capture's. May throw: the capture fails at its end.

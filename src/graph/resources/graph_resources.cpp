@@ -9,7 +9,7 @@
 
 namespace reprise::graphs {
 
-/// How far the resources have come. Shared with the user object, which may outlive the graph.
+/// State of the release of the resources. Shared with the user object, which may outlive the graph.
 struct GraphResources::Progress {
   std::atomic<bool> queued{false};
   std::atomic<bool> released{false};
