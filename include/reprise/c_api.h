@@ -40,7 +40,7 @@
 extern "C" {
 #endif
 
-/// What a function returns. Later versions may add values.
+/// Result of a function. Later versions may add values.
 typedef enum reprise_status {
   REPRISE_SUCCESS = 0,
   REPRISE_ERROR_USAGE = 1,          ///< wrong use: the text says what was expected, what was found, what to do
@@ -182,14 +182,14 @@ typedef struct reprise_pool {
   uint64_t second;
 } reprise_pool;
 
-/// Which calls are refused during a capture; the numbers are CUDA's.
+/// Calls that are refused during a capture; the numbers are CUDA's.
 typedef enum reprise_capture_mode {
   REPRISE_CAPTURE_GLOBAL = 0,  ///< potentially unsafe calls are refused on every thread
   REPRISE_CAPTURE_THREAD = 1,  ///< on the capturing thread only
   REPRISE_CAPTURE_RELAXED = 2  ///< on none
 } reprise_capture_mode;
 
-/// How a capture is made.
+/// Options of a capture.
 typedef struct reprise_capture_options {
   size_t struct_size;  ///< `sizeof(reprise_capture_options)`
   reprise_pool pool;   ///< the pool for memory of the capture; zeros: one of its own

@@ -21,7 +21,7 @@
 #include "reprise/memory.h"
 
 /// \file
-/// What GraphCache knows of a body, without its types. For internal use.
+/// The body of a call without its types, as GraphCache keeps it. For internal use.
 
 namespace reprise {
 class CUDAGraph;
@@ -36,7 +36,7 @@ struct InputMemory {
   bool written = false;  ///< the body may change it
 };
 
-/// What a body returned.
+/// Results of a body.
 struct BodyResults {
   std::shared_ptr<void> owner = {};
   std::vector<ResultMemory> memory = {};
@@ -60,7 +60,7 @@ class REPRISE_EXPORT OwnGraphs {
   OwnGraphs() = default;
 };
 
-/// What the bodies of all calls of one key have in common.
+/// Properties that the bodies of all calls of one key share.
 struct BodyIdentity {
   const std::type_info* type = nullptr;  ///< of the function, with those of inputs and results
   /// The type of what a std::function holds; void for an empty one, and for a null pointer. Null for others.

@@ -36,7 +36,7 @@ concept KeyValue = KeyText<T> || KeyScalar<T> || KeyRange<T> || std::same_as<T, 
 
 }  // namespace cache_detail
 
-/// What a captured graph depends on besides its inputs: shapes, types, scalar values. A tuple of fields:
+/// Properties on which a captured graph depends besides its inputs: shapes, types, scalar values. A tuple of fields:
 ///
 ///     reprise::CacheKey key(batch, length, std::array{3, 224, 224}, "gelu", 0.5f);
 ///

@@ -29,7 +29,7 @@ struct ResultMemory {
   std::size_t bytes = 0;
 };
 
-/// What lends results: an entry, or one call whose results are its own.
+/// Source of results: an entry, or one call whose results are its own.
 struct Lender {
   explicit Lender(Device its_device) : device(its_device) {}
 

@@ -10,11 +10,11 @@
 #include "reprise/export.h"
 
 /// \file
-/// What a GraphCache counted.
+/// Statistics of a GraphCache.
 
 namespace reprise {
 
-/// How often something was done, and the time that the host spent on it.
+/// Number of times that something was done, and the time that the host spent on it.
 struct CacheCount {
   std::uint64_t number = 0;
   std::chrono::nanoseconds time{0};
@@ -46,13 +46,13 @@ struct RecaptureReason {
   /// Empty: `field` is a field of the key. Otherwise, with GraphCacheOptions::explain, the annotation `name` of the
   /// node that differs, or else the name of the node.
   std::string annotation = {};
-  /// What differs from the captured key that is most like this one: name or number of a field of the key; or what
+  /// Difference from the captured key that is most like this one: name or number of a field of the key; or what
   /// differs in a node, as GraphDifference::field. Empty for the same key.
   std::string field = {};
   std::uint64_t number = 0;  ///< of captures
 };
 
-/// What a GraphCache did since it was made, and what it holds now. A value.
+/// Counts of a GraphCache since it was made, and its present contents. A value.
 struct REPRISE_EXPORT GraphCacheStatistics {
   CacheCount hits = {};             ///< replays with their copies, without checks; the time is that of a sample, scaled
   CacheCount captures = {};         ///< with their first replays

@@ -19,7 +19,7 @@
 
 namespace reprise {
 
-/// How an executable graph is made; CUDA's `cudaGraphInstantiateFlag...`. Can be combined with `|`.
+/// Flags for making an executable graph; CUDA's `cudaGraphInstantiateFlag...`. Can be combined with `|`.
 enum class InstantiateFlags : unsigned {
   none = 0,
   auto_free_on_launch = 1,  ///< memory that the graph allocated and did not free is freed before the next launch
@@ -34,19 +34,19 @@ constexpr InstantiateFlags operator&(InstantiateFlags a, InstantiateFlags b) {
   return static_cast<InstantiateFlags>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
 
-/// Which call instantiates a captured graph, and whether its template can be accessed.
+/// Access to the template of a captured graph, and the call that instantiates it.
 enum class KeepGraph : bool {
   no = false,  ///< capture_end() instantiates; raw_cuda_graph() is refused
   yes = true,  ///< raw_cuda_graph() returns the template; instantiate() or the first replay() instantiates
 };
 
-/// What is done about memory that a graph uses and does not own: GraphOptions::inputs. docs/input-liveness.md says what
+/// Treatment of memory that a graph uses and does not own: GraphOptions::inputs. docs/input-liveness.md says what
 /// is found and what is not.
 struct InputOptions {
   /// Keeps memory of CachingAllocator that the graph uses alive as long as the graph: a freed block counts as allocated
   /// until the last such graph is gone. Memory of the driver cannot be kept; with Liveness::all it is checked.
   bool retain = false;
-  /// Which memory counts as an input.
+  /// Memory that counts as an input.
   Liveness scope = Liveness::allocator;
   /// Captures the body twice; only places with an address in both captures count as inputs. Uninitialised words of a
   /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is discarded;
@@ -59,7 +59,7 @@ struct InputOptions {
   bool allow_stack = false;
 };
 
-/// How a capture is made.
+/// Options of a capture.
 struct GraphOptions {
   /// The pool for memory allocated in the capture: an id of graph_pool_handle() or of another graph's pool(), whose
   /// pool is then shared. The default id: a private pool of this graph.
@@ -74,9 +74,9 @@ struct GraphOptions {
   /// reused by later captures of the same pool on the same stream only: pass one stream, or none, for graphs that share
   /// a pool.
   std::optional<StreamRef> stream = {};
-  /// Which calls are allowed during the capture. `global` as in PyTorch; `thread` where other threads use the device.
+  /// Calls that are allowed during the capture. `global` as in PyTorch; `thread` where other threads use the device.
   CaptureMode capture_error_mode = CaptureMode::global;
-  /// How the executable graph is made; by default as in PyTorch. `device_launch` cannot be combined with
+  /// Flags for making the executable graph; by default as in PyTorch. `device_launch` cannot be combined with
   /// `auto_free_on_launch`.
   InstantiateFlags instantiate_flags = InstantiateFlags::auto_free_on_launch | InstantiateFlags::use_node_priority;
   /// Keeps the template accessible, as the constructor of CUDAGraph does.
@@ -96,7 +96,7 @@ struct GraphOptions {
   /// A capture without any work throws EmptyCaptureError unless this is set: it nearly always means that the work went
   /// to another stream.
   bool allow_empty = false;
-  /// How much is recorded about calls made during the capture, for capture_report().
+  /// Level of detail of what is recorded about calls made during the capture, for capture_report().
   ReportDetail report = ReportDetail::standard;
   /// Scopes of the class `annotate` name the nodes created in them, for CUDAGraph::annotations(), reports, errors and
   /// tools.
@@ -114,7 +114,7 @@ struct GraphOptions {
   /// Checks before each replay that the memory which the graph uses and does not own was not freed; replay() throws
   /// DeadInputError otherwise.
   bool check_input_liveness = false;
-  /// Which memory that is, and whether it is kept alive instead.
+  /// The memory that is checked, and whether it is kept alive instead.
   InputOptions inputs = {};
   /// Looks for values that were computed on the host and that the graph would repeat in every replay. The body is
   /// captured twice, and between the captures this function does on the host what the program does between two

@@ -17,9 +17,9 @@
 
 namespace reprise {
 
-/// How much is recorded about the calls made during a capture.
+/// Level of detail of what is recorded about the calls made during a capture.
 enum class ReportDetail {
-  /// Which call broke the capture. On the host device: any call. On a CUDA device: calls of this library, with their
+  /// The call that broke the capture. On the host device: any call. On a CUDA device: calls of this library, with their
   /// stack; other calls as far as the driver's error log names them: name and thread.
   standard,
   /// All calls of the process, with their stacks; also work that was silently not captured, and calls that failed
@@ -80,7 +80,7 @@ struct REPRISE_EXPORT CaptureReport {
   std::vector<Call> refused = {};
   /// Work that was executed at once instead of being captured.
   std::vector<Call> not_captured = {};
-  /// What replays of the graph use of the host's pageable memory, in order of the nodes; only with ReportDetail::full,
+  /// Pageable memory of the host that replays of the graph use, in order of the nodes; only with ReportDetail::full,
   /// and only of a capture that went well.
   std::vector<HostAccess> host_accesses = {};
   /// Further findings, each a sentence with its full stop.

@@ -17,7 +17,7 @@
 
 namespace reprise {
 
-/// How memory is read to find values that are not finite.
+/// Format in which memory is read to find values that are not finite.
 enum class FloatFormat {
   none,      ///< no memory is checked
   float16,   ///< IEEE binary16
@@ -26,7 +26,7 @@ enum class FloatFormat {
   float64,   ///< IEEE binary64
 };
 
-/// What compare() does besides comparing.
+/// Further checks of compare().
 struct CompareOptions {
   /// Finds the first node after which memory that it wrote has a NaN or an infinity in this format. All of that memory
   /// is read so, whatever is stored there: negative integers are a NaN of float32. Memory that the captures allocated
@@ -60,7 +60,7 @@ struct REPRISE_EXPORT FirstDifference {
   FirstDifferenceKind kind = FirstDifferenceKind::result;
   std::optional<ComparedNode> first = {};   ///< in the graph; nullopt if only the new capture has the node
   std::optional<ComparedNode> second = {};  ///< in the new capture; nullopt if only the graph has it
-  /// What differs: from the first to the last byte that does; of stale_pointer the address that the graph uses, and of
+  /// The bytes that differ, from the first to the last one; of stale_pointer the address that the graph uses, and of
   /// destination the first range of which the address differs. Null for `node`.
   const void* address = nullptr;
   const void* second_address = nullptr;  ///< where the new capture has it
@@ -96,7 +96,7 @@ struct REPRISE_EXPORT MissingEdge {
   std::string str() const;
 };
 
-/// What compare() found. A value without references to other objects.
+/// Result of compare(). A value without references to other objects.
 struct REPRISE_EXPORT Comparison {
   std::optional<FirstDifference> difference = {};
   std::optional<NonFiniteValue> not_finite = {};
@@ -127,7 +127,7 @@ struct REPRISE_EXPORT Comparison {
 /// replay of the graph, in both, and no generator advances. Values are those of the templates; disabled nodes stay
 /// disabled.
 ///
-/// What a node writes is known for kernels of this library, among them all operators of libtorch on the host device,
+/// The writes of a node are known for kernels of this library, among them all operators of libtorch on the host device,
 /// and for copies and sets. After any other kernel or host function, all memory is compared that parameters of the two
 /// graphs lead to, and that their captures allocated. What lies behind pointers in memory is not found. Memory that a
 /// capture allocated corresponds to the allocation with the same number of the other capture; a pointer in memory to

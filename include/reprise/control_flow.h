@@ -98,11 +98,11 @@ struct LoopOptions {
   std::uint32_t max_iterations = 0;
 };
 
-/// What the runs of a while_ did. A handle to memory of the graph, which it keeps; cheap to copy. One that was not made
-/// by while_ is empty.
+/// Results of the runs of a while_. A handle to memory of the graph, which it keeps; cheap to copy. One that was not
+/// made by while_ is empty.
 class REPRISE_EXPORT Loop {
  public:
-  /// What one run did.
+  /// Result of one run.
   struct Run {
     std::uint32_t iterations = 0;  ///< of the body
     bool stopped = false;          ///< the limit ended it, while the condition was still not zero
@@ -110,8 +110,9 @@ class REPRISE_EXPORT Loop {
 
   Loop() = default;
 
-  /// What the last run did: waits for the work of `stream`, which is one that the graph was replayed on, or comes after
-  /// such. Of an inner loop: the last run of the last iteration of the outer one. All zeros before the first run.
+  /// Returns the result of the last run: waits for the work of `stream`, which is one that the graph was replayed on,
+  /// or comes after such. Of an inner loop: the last run of the last iteration of the outer one. All zeros before the
+  /// first run.
   /// \throws UsageError for an empty handle, and while the stream is captured; BackendError if the runtime fails.
   Run last_run(const StreamRef& stream) const;
   Run last_run() const;  ///< as above, for the current stream of the loop's device

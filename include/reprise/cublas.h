@@ -38,7 +38,7 @@ class REPRISE_EXPORT CublasError : public Error {
   cublasStatus_t status_;
 };
 
-/// How a handle is made.
+/// Options of a handle.
 struct CublasOptions {
   /// The size of a workspace in bytes. Not given: what cuBLAS recommends for the device, cublas_workspace_bytes().
   std::optional<std::size_t> workspace_bytes = {};

@@ -8,7 +8,8 @@
 #include "reprise/export.h"
 
 /// \file
-/// What the body of a kernel uses: threads, blocks, shared memory, atomics. Kernels themselves: kernel.h.
+/// Types and functions for the bodies of kernels: threads, blocks, shared memory, atomics. Kernels themselves:
+/// kernel.h.
 
 #if defined(__CUDACC__)
 #define REPRISE_KERNEL __host__ __device__

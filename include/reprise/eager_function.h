@@ -21,7 +21,7 @@
 #include "reprise/stream.h"
 
 /// \file
-/// What BreakableGraph knows of the function of an eager part, without its types. For internal use.
+/// The function of an eager part without its types, as BreakableGraph keeps it. For internal use.
 
 namespace reprise::eager_detail {
 

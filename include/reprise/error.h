@@ -52,7 +52,7 @@ enum class ErrorCode : int {
 /// CUDA's name of a code, for example `cudaErrorStreamCaptureUnsupported`; `cudaErrorUnknown` for a code without one.
 REPRISE_EXPORT const char* result_name(ErrorCode result) noexcept;
 
-/// What a code means, in one sentence without a full stop.
+/// Meaning of a code, in one sentence without a full stop.
 REPRISE_EXPORT const char* result_description(ErrorCode result) noexcept;
 
 /// A place in a source file, filled in by the compiler where it is a default argument.
@@ -113,7 +113,7 @@ class REPRISE_EXPORT CaptureError : public Error {
   CaptureError(ErrorCode code, const std::string& what, const CaptureReport& report);
 
   ErrorCode code() const noexcept { return code_; }  ///< the code with which the capture failed
-  /// Which call broke the capture, and more. Lives as long as this exception or a copy of it.
+  /// Report with the call that broke the capture, and more. Lives as long as this exception or a copy of it.
   const CaptureReport& report() const noexcept { return *report_; }
 
  private:

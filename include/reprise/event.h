@@ -28,7 +28,7 @@ struct EventOptions {
   bool timing = true;  ///< enables elapsed_ms(); false makes the event cheaper
 };
 
-/// What a record or a wait on a capturing stream becomes.
+/// Effect of a record or a wait on a capturing stream.
 enum class EventUse {
   ordering,  ///< edges inside the capture, no node
   external,  ///< a node of its own: recorded or waited for by each replay (`cudaEventRecordExternal`)

@@ -36,7 +36,7 @@ struct REPRISE_EXPORT FrozenValue {
   std::size_t bytes = 0;     ///< size of the value: 1, 2, 4 or 8
   std::uint64_t first = 0;   ///< the value in the first capture, its bytes in the low ones
   std::uint64_t second = 0;  ///< the value in the second capture, which the graph would repeat
-  /// Where an address lies, for example "offset 16 of 512 bytes at 0x7f8011e00000"; empty for other values, and in
+  /// Places of the addresses, for example "offset 16 of 512 bytes at 0x7f8011e00000"; empty for other values, and in
   /// memory that no allocator knows.
   std::string first_memory = {}, second_memory = {};
   bool perhaps = false;  ///< true if these may be bytes of a parameter, or of a block, that no code wrote

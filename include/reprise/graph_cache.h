@@ -33,7 +33,7 @@ namespace cache_detail {
 struct CacheAccess;
 }
 
-/// How the inputs of an entry reach its graph.
+/// Way in which the inputs of an entry reach its graph.
 enum class CacheInputs {
   /// The graph is changed to use the memory of the call where every use of it can be read: kernel arguments that the
   /// driver describes, copies and sets. Otherwise as `copy`. Addresses that lie in device memory, such as tables of
@@ -45,7 +45,7 @@ enum class CacheInputs {
   copy,
 };
 
-/// Where the results of a call lie.
+/// Place of the results of a call.
 enum class CacheOutputs {
   alias,  ///< in memory of the entry, until its next call; using them later throws UsageError
   copy,   ///< in new memory, by one kernel more
@@ -79,8 +79,8 @@ struct GraphCacheOptions {
   /// Compares each graph with that of the key that is most like its own, and counts what differs: RecaptureReason, with
   /// annotations if `capture.enable_annotations` is set. Takes some microseconds per node and capture.
   bool explain = false;
-  /// How entries are captured. `pool`, `stream`, `warmup`, `keep_graph`, `discard_template`, `check_frozen_values`,
-  /// `inputs.confirm` and `name` belong to the cache.
+  /// Options for capturing entries. `pool`, `stream`, `warmup`, `keep_graph`, `discard_template`,
+  /// `check_frozen_values`, `inputs.confirm` and `name` belong to the cache.
   GraphOptions capture = {.capture_error_mode = CaptureMode::thread};
   /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call of the cache, under its mutex.
   Clock clock = {};
@@ -113,8 +113,8 @@ struct CacheFailure {
 /// on the host runs when the body runs eagerly or is captured, not in a replay; in a call whose capture fails it runs
 /// twice. The body submits its work to the current stream, or to streams that are forked from it and joined: work on
 /// the caller's stream, which is another one while the body is captured, is executed at once and missing in replays.
-/// Where a call of this library submits it, the call of the cache throws UsageError, and the key runs eagerly from then
-/// on.
+/// If a call of this library submits such work, the call of the cache throws UsageError, and the key runs eagerly from
+/// then on.
 ///
 /// *Errors.* An exception of a body that runs eagerly is the caller's, and changes nothing here. Where the body throws
 /// in a capture, it runs once more, eagerly, if the exception may be one of the capture: an Error of this library, or

@@ -10,7 +10,7 @@
 #include "reprise/export.h"
 
 /// \file
-/// What differs between two captured graphs.
+/// Differences between two captured graphs.
 
 namespace reprise {
 
@@ -45,8 +45,8 @@ struct REPRISE_EXPORT GraphDifference {
   DifferenceKind kind = DifferenceKind::parameter;
   std::optional<ComparedNode> first = {};   ///< nullopt for node_added
   std::optional<ComparedNode> second = {};  ///< nullopt for node_removed
-  /// What differs, in words: "argument 1", "argument 0, offset 16", "grid.x", "source", "dependency"; empty if the
-  /// whole node does.
+  /// The part that differs, in words: "argument 1", "argument 0, offset 16", "grid.x", "source", "dependency"; empty if
+  /// the whole node does.
   std::string field = {};
   std::optional<std::size_t> parameter = {};  ///< index of the argument of a kernel; nullopt for other fields
   std::size_t offset = 0;                     ///< in bytes from the start of the argument

@@ -14,7 +14,7 @@
 
 namespace reprise {
 
-/// What the device runtime needs for graphs, in bytes: an estimate, since no runtime reports it.
+/// Memory that the device runtime needs for graphs, in bytes: an estimate, since no runtime reports it.
 ///
 /// Measured once for each device: the change of the free memory of the device, and of the memory of the process
 /// (resident, or given out by `malloc`, whichever grows more), around a batch of templates and executables with one

@@ -69,12 +69,12 @@ class REPRISE_EXPORT GraphDifferences {
   std::shared_ptr<Shared> shared_;  // null: empty
 };
 
-/// What CUDAGraph::recapture() did.
+/// Result of CUDAGraph::recapture().
 struct Recapture {
   /// True if the executable was updated; false if a new one takes its place.
   bool in_place = false;
   std::string reason = {};  ///< why a new one was needed, as a sentence; empty if `in_place`
-  /// What differs between the capture before and this one, as by diff(); empty if the template of the capture before
+  /// Differences between the capture before and this one, as by diff(); empty if the template of the capture before
   /// was discarded. After an update in place the texts are made when the list is first read.
   GraphDifferences differences = {};
   /// The nodes of this capture that replays leave out after an update in place, since GraphNode::set_enabled() disabled

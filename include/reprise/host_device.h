@@ -39,7 +39,7 @@ struct HostDeviceOptions {
 /// \throws UsageError if a device is in use already, or a value is out of range.
 REPRISE_EXPORT void configure_host_devices(const HostDeviceOptions& options);
 
-/// Which call of the simulated devices fails.
+/// A call of the simulated devices that fails.
 struct HostFailure {
   /// The kind of the call, by CUDA's name or by this library's: `cuMemAlloc` or `memory_allocate`.
   std::string call;

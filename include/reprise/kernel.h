@@ -95,7 +95,7 @@ struct HostLaunch {
   unsigned shared_bytes = 0;      ///< its size
 };
 
-/// What is known of a kernel: name, parameters, and how to run it on each kind of device. One per kernel, alive until
+/// Description of a kernel: name, parameters, and how to run it on each kind of device. One per kernel, alive until
 /// the process ends. Made by kernel_record(); for internal use.
 struct KernelRecord {
   std::string name;                     ///< the type's name as written in C++

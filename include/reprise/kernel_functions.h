@@ -8,7 +8,7 @@
 #include "reprise/handles.h"
 
 /// \file
-/// What a kernel's record keeps for each CUDA device. For internal use.
+/// Data in a kernel's record for each CUDA device. For internal use.
 
 namespace reprise {
 

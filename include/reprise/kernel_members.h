@@ -13,7 +13,7 @@
 #include "reprise/device_code.h"
 
 /// \file
-/// Where the members of a struct lie that a kernel takes by value: its other bytes are padding, which no comparison of
+/// Places of the members of a struct that a kernel takes by value: its other bytes are padding, which no comparison of
 /// two launches may count. For internal use.
 
 namespace reprise {

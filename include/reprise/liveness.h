@@ -15,7 +15,7 @@
 
 namespace reprise {
 
-/// Which memory counts as an input of a graph (`GraphOptions::inputs.scope`).
+/// Memory that counts as an input of a graph (`GraphOptions::inputs.scope`).
 enum class Liveness {
   /// Memory of CachingAllocator, such as Buffer; with the component `libtorch` that of tensors, too. No call of the
   /// runtime per replay.

@@ -36,7 +36,7 @@ class Parameter {
   Parameter(const Parameter&) = default;             // moves copy: there is no empty parameter
   Parameter& operator=(const Parameter&) = default;  // stands for the other parameter from then on
 
-  /// What launches outside of captures pass, and a capture begins with.
+  /// Value that launches outside of captures pass, and with which a capture begins.
   const T& initial() const noexcept { return *initial_; }
   /// The same for all copies, and for no other parameter that lives. For internal use.
   std::shared_ptr<const void> key() const noexcept { return initial_; }

@@ -17,7 +17,7 @@ namespace reprise {
 
 class EventRef;
 
-/// Which calls are refused while a capture is underway; CUDA's `cudaStreamCaptureMode`. See docs/capture-rules.md.
+/// Calls that are refused while a capture is underway; CUDA's `cudaStreamCaptureMode`. See docs/capture-rules.md.
 enum class CaptureMode : int {
   global = 0,   ///< potentially unsafe calls are refused on every thread (PyTorch's default)
   thread = 1,   ///< they are refused on the capturing thread only; recommended where other threads use the device

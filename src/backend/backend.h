@@ -39,16 +39,17 @@ class Backend {
   virtual DeviceType type() const noexcept = 0;
   virtual int index() const noexcept = 0;       ///< among the devices of its type; of a HostSimulator, its number
   virtual std::string device_name() const = 0;  ///< `cuDeviceGetName`
-  /// What the driver's log says about the calling thread's last failure; empty if nothing, or read already. For results
-  /// that say so: see Result. (CUDA: the error log of 12.9 and later.)
+  /// Text of the driver's log about the calling thread's last failure; empty if there is none, or it was read already.
+  /// For results that may be logged: see Result. (CUDA: the error log of 12.9 and later.)
   virtual std::string logged_error() const { return {}; }
-  /// What the device observes beside its calls; lives as long as the backend.
+  /// Observer of captures and launches; lives as long as the backend.
   virtual Monitor& monitor() noexcept = 0;
 
 #define REPRISE_CALL(name, cuda, parameters, arguments) virtual Result name parameters = 0;
 #include "backend/calls.def"
 
-  /// What keeps the device of a HostSimulator open; null for all other devices, which are open until the process ends.
+  /// Count of the uses that keep the device of a HostSimulator open; null for all other devices, which are open until
+  /// the process ends.
   DeviceUses* uses() const noexcept {
     return uses_;
   }

@@ -12,7 +12,7 @@ enum class Call {
 #include "backend/calls.def"
 };
 
-/// How many kinds there are.
+/// Number of kinds.
 inline constexpr int call_count = 0
 #define REPRISE_CALL(name, cuda, parameters, arguments) +1
 #include "backend/calls.def"

@@ -10,13 +10,13 @@
 #include "reprise/error.h"
 #include "reprise/handles.h"
 
-// What a device observed of a capture, as values. inspect/report/ makes the report of it, with the texts.
+// Findings of a device about a capture, as values. inspect/report/ makes the report of it, with the texts.
 
 namespace reprise::backend {
 
 struct CaptureRule;
 
-/// What is known of a capture that is underway or over; empty where nothing is known.
+/// Findings about a capture that is underway or over; empty where nothing is known.
 struct CaptureFindings {
   /// A call that was made during the capture.
   struct ObservedCall {

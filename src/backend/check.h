@@ -13,8 +13,8 @@
 
 namespace reprise::backend {
 
-/// What is known about a failure beyond its code, in sentences; may be empty. Reads the driver's log where that may say
-/// more: the log says it once.
+/// Explanation of a failure beyond its code, in sentences; may be empty. Reads the driver's log if that may have an
+/// entry, which it returns only once: call this once for each failure.
 std::string detail_of(const Backend& backend, const Result& result);
 
 /// Throws BackendError with the call's name, the code, CUDA's name for it and what the backend knows beyond it.

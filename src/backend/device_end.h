@@ -8,9 +8,9 @@
 
 namespace reprise::backend {
 
-/// Called when the device of a HostSimulator is closed: it is idle, nothing of the user's uses it, and its calls still
-/// work, except that none can be made to fail. For what keeps something for each device: the next simulator may get the
-/// same Backend object. On any thread, without a lock.
+/// Called when the device of a HostSimulator is closed, on any thread, without a lock. Drops what is kept for the
+/// device, since the next simulator may get the same Backend object. The device is idle, no object of the user uses it,
+/// and its calls still work; injected failures do not apply to them.
 using DeviceEndCallback = support::Callback<const Device&>;
 
 inline constinit support::CallbackList<const Device&> device_end_callbacks;

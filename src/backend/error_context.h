@@ -5,8 +5,8 @@
 
 namespace reprise::backend {
 
-/// What the calling thread is doing, in words that follow "within" in each BackendError of check.h: the annotation of
-/// its innermost scope; empty outside of scopes. Defined where annotations are, in inspect/annotations/.
+/// Describes what the calling thread is doing, in words that follow "within" in each BackendError of check.h: the
+/// annotation of its innermost scope; empty outside of scopes. Defined where annotations are, in inspect/annotations/.
 std::string error_context() noexcept;
 
 }  // namespace reprise::backend

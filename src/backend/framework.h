@@ -78,7 +78,7 @@ class Framework {
   virtual void allocation_stacks_wanted() const {}
 
   // --- Captures -------------------------------------------------------------------------------------------------
-  /// What takes part in captures; null if there is nothing.
+  /// The part of the framework that takes part in captures; null if there is none.
   virtual const graphs::FrameworkCaptures* captures() const noexcept { return nullptr; }
 
  protected:

@@ -5,7 +5,7 @@
 
 namespace reprise::backend {
 
-/// What `cudaGraphSetConditional` is on CUDA: sets the value of a condition from a kernel that runs on a host device.
+/// Sets the value of a condition from a kernel that runs on a host device, as `cudaGraphSetConditional` does on CUDA.
 /// \throws UsageError if there is no such handle.
 void set_host_condition(ConditionalHandle handle, unsigned value);
 

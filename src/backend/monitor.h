@@ -14,7 +14,7 @@
 
 namespace reprise::backend {
 
-/// What one node took in a launch, in nanoseconds of the device's clock.
+/// Times of one node in a launch, in nanoseconds of the device's clock.
 struct NodeTime {
   /// The node of the template; null if it is not known.
   GraphNodeHandle node = nullptr;
@@ -42,14 +42,14 @@ class WorkWatch {
   virtual std::optional<CaptureFindings::ObservedCall> first() const = 0;
 };
 
-/// What one device observes of captures and launches, beside its calls. Nothing here changes a capture or a launch.
+/// Observes captures and launches of one device, beside its calls. Nothing here changes a capture or a launch.
 /// Thread-safe.
 class Monitor {
  public:
   virtual ~Monitor() = default;
 
-  /// What is known of the capture that a stream takes part in: what broke it and after how many nodes, and, while calls
-  /// are watched, what was refused and what was not captured. Empty if nothing is known.
+  /// Returns the findings about the capture that a stream takes part in: what broke it and after how many nodes, and,
+  /// while calls are watched, what was refused and what was not captured. Empty if nothing is known.
   virtual CaptureFindings describe_capture(StreamHandle stream) const = 0;
 
   /// While the result lives, every call of the process is watched, for captures that begin after this. Null if that is

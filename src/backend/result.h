@@ -11,7 +11,7 @@ namespace reprise::backend {
 
 struct CaptureRule;
 
-/// What a call of a backend returns: the code, and of a failure what is known beyond it. No memory is allocated unless
+/// Result of a call of a backend: the code, and of a failure what is known beyond it. No memory is allocated unless
 /// there is such a detail or rule. A moved-from result keeps its code alone.
 class [[nodiscard]] Result {
  public:

@@ -37,7 +37,7 @@ enum class UpdateDependencies : unsigned { add = 0, set = 1 };
 /// `CUmemorytype`; `unregistered` is memory that the device runtime does not know.
 enum class MemoryKind { unregistered, device, pinned };
 
-/// What the runtime knows about an address.
+/// Properties of an address that the runtime knows.
 struct PointerInfo {
   MemoryKind kind = MemoryKind::unregistered;
   int device_index = -1;  ///< the device it belongs to; -1 when unregistered
@@ -48,7 +48,7 @@ struct PointerInfo {
 
 using reprise::EdgeData;
 
-/// What makes a kernel's programmatic dependent launch an edge: the next kernel may start when all blocks of the one
+/// Data of an edge for a kernel's programmatic dependent launch: the next kernel may start when all blocks of the one
 /// before have allowed it.
 inline constexpr EdgeData programmatic_edge = {1, 0, 1};
 

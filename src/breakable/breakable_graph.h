@@ -35,7 +35,7 @@ struct BreakableGraph::Impl {
   void replay(const StreamRef& stream);
   void replay_last(const StreamRef& stream);  // the last segment, if it has nodes
   void make_empty() noexcept;
-  /// What all segments left out.
+  /// The reports of all segments as one; nullopt if there is none.
   std::optional<CaptureReport> whole_report() const;
 
   std::mutex mutex;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "breakable/breaks.h"
 
-#include <array>
 #include <exception>
 #include <string>
 
@@ -22,7 +21,7 @@ void Break::launch(const StreamRef& stream, memory::LastLaunch& last) {
   if (const std::exception_ptr thrown = graphs::replay_in_order(last, segment, stream)) std::rethrow_exception(thrown);
 }
 
-// What it submits counts as a launch even if it throws then.
+// Work that the function submits counts as a launch, also if it then throws.
 void Break::run_function(const StreamRef& stream, memory::LastLaunch& last) {
   const Recording::Suspended outside;
   const StreamGuard current(stream);

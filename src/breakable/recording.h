@@ -20,12 +20,12 @@
 
 namespace reprise::breakables {
 
-/// How a body with eager parts is captured.
+/// Settings for the capture of a body with eager parts.
 struct RecordingPlan {
   const char* call;      ///< the user's, for errors
   GraphOptions options;  ///< of each segment; `pool` is set
   StreamRef captured;
-  /// Where segments are replayed at once; nullopt: eager parts are refused, as nothing may take effect.
+  /// The stream on which segments are replayed at once; nullopt: eager parts are refused, as nothing may take effect.
   std::optional<StreamRef> run = {};
   /// A stream that takes part in no capture: work that the body submits to it is refused, as it is executed at once and
   /// missing in replays.

@@ -12,7 +12,7 @@
 #include "reprise/stream.h"
 
 /// \file
-/// What the handles of C point to, and structs whose size is the caller's.
+/// Types behind the handles of C, and structs whose size is the caller's.
 
 /// A device is the device runtime's own object: there is one for each.
 struct reprise_stream {

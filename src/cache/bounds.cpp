@@ -6,7 +6,7 @@
 #include "memory/lifetime/release_queue.h"
 #include "text/format.h"
 
-// What is released, and when.
+// The bounds of a cache: which graphs are released, and when.
 
 namespace reprise {
 
@@ -162,7 +162,7 @@ void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t added) {
   begin_pool();
   if (!has_entry) return;
   fresh.bytes = alone ? needed : added;
-  // What others left in the pool may be the reason: the next call captures it alone.
+  // Memory that other captures left in the pool may be the reason: the next call captures it alone.
   if (!alone) return;
   fresh.failure = too_large(fresh.key, needed);
   fresh.too_large = true;

@@ -32,7 +32,7 @@ class PaddedInputs {
 
   const std::vector<InputMemory>& at() const noexcept { return at_; }
 
-  /// What the body changed, without the padding.
+  /// Copies back what the body changed, without the padding.
   void copy_back() const {
     std::vector<CopyOp> ops;
     for (std::size_t i = 0; i < at_.size(); ++i)

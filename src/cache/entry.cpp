@@ -143,7 +143,7 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate
     plain_ = &graphs::GraphAccess::of(graph_, "GraphCache::run");
 }
 
-// Where a replay ends with an exception, segments before the last one may still run.
+// Each segment retains it: after a replay that ends with an exception, those before the last one may still run.
 void Entry::retain(const std::shared_ptr<void>& memory) {
   for (std::size_t i = 0; i < breaks_.size(); ++i) breaks_[i].segment.retain(memory);
   graph_.retain(memory);
@@ -319,7 +319,7 @@ std::shared_ptr<Lender> Entry::new_results(const StreamRef& stream, const Call& 
   throw;
 }
 
-// What ran before an exception has changed inputs as an eager run would have.
+// Copies changed inputs back after an exception, too: an eager run would have changed them before it.
 void Entry::run_breaks(const StreamRef& stream, const Call& call) try {
   breaks_.run(stream, shared_.last_launch);
 } catch (...) {
@@ -360,7 +360,7 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
     return {};
   }
   if (own_ != nullptr) {
-    // What it launched counts as a launch even if it throws then, as a hook of a graph may.
+    // Work that it launches counts as a launch, also if it then throws, as a hook of a graph may.
     std::exception_ptr thrown;
     shared_.last_launch.launch(stream, [&] {
       try {

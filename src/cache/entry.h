@@ -32,7 +32,7 @@ using cache_detail::InputMemory;
 using cache_detail::Lender;
 using cache_detail::Outcome;
 
-/// What the entries of a cache share.
+/// State that the entries of a cache share.
 struct Shared {
   Shared(const GraphCacheOptions& wanted, const Device& its_device)
       : options(wanted), device(its_device), captured(its_device), memory(its_device), pool(graph_pool_handle()) {}
@@ -196,7 +196,7 @@ class Entry {
   std::shared_ptr<Lender> new_results(const StreamRef& stream, const Call& call, bool has_begun);
   void retain(const std::shared_ptr<void>& memory);
 
-  // What a hit touches comes first, see CUDAGraph::Impl.
+  // Members that a hit touches come first, see CUDAGraph::Impl.
   Shared& shared_;
   const cache_detail::BodyIdentity identity_;
   graphs::GraphAccess::Impl* plain_ = nullptr;  // of graph_, if a launch is that alone: no inputs, results, eager parts

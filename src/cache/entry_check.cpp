@@ -11,7 +11,7 @@
 #include "inspect/diff/graph_differences.h"
 #include "text/format.h"
 
-// Whether a body still does what the graph of its key does: GraphCacheOptions::check_every.
+// The check whether a body still does what the graph of its key does: GraphCacheOptions::check_every.
 
 namespace reprise::caches {
 
@@ -38,7 +38,8 @@ std::vector<GraphDifference> own_differences(const cache_detail::OwnGraphs& firs
 
 }  // namespace
 
-// What a node copies is compared with the graph. With CacheOutputs::copy there is no such node.
+// Compares addresses of results only with CacheOutputs::copy: otherwise a node copies the results, and is compared
+// with the others of the graph.
 std::string Entry::result_differences(const CUDAGraph& again, const BodyResults& results) const {
   if (lender_ == nullptr) return {};
   const bool copies = shared_.options.outputs == CacheOutputs::copy;

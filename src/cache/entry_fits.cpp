@@ -4,7 +4,7 @@
 #include "cache/entry.h"
 #include "text/format.h"
 
-// What a call must be like for the entry of its key.
+// The check whether a call fits the entry of its key.
 
 namespace reprise::caches {
 

@@ -4,7 +4,6 @@
 
 #include "backend/capture_query.h"
 #include "cache/graph_cache_impl.h"
-#include "inspect/diff/graph_differences.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -39,7 +38,7 @@ void require_function(const caches::Call& call, const char* name) {
 
 }  // namespace
 
-// What a hit executes is [[gnu::hot]], here and where it calls other files, as what a replay executes is.
+// Functions of a hit are [[gnu::hot]], here and in other files, as those of a replay are.
 [[gnu::hot]] StreamRef GraphCache::Impl::require_outside_of_captures(const char* name) const {
   const StreamRef stream = current_stream(shared.device);
   if (backend::capture_status(stream, name) != CaptureStatus::none) [[unlikely]]

@@ -76,8 +76,8 @@ struct GraphCache::Impl {
   void make_room();
   void evict(Record& record, RecaptureCause cause);
   void release(Record& record);
-  /// What an entry that was just captured needs on its own, at least: its memory, and what the pool has grown by. Where
-  /// that is more than max_bytes, releasing other entries is no use.
+  /// Bytes that a new entry needs on its own, at least: its memory, and the growth of the pool. If that is more than
+  /// max_bytes, releasing other entries is no use.
   std::uint64_t added_bytes(const caches::Entry& entry) const;
   /// The failure of a key whose entry needs so many bytes, with a warning for the first one.
   std::shared_ptr<const CacheFailure> too_large(const CacheKey& key, std::uint64_t needed);
@@ -111,7 +111,7 @@ struct GraphCache::Impl {
 
   const GraphCacheOptions options;
   const std::uint64_t max_bytes;
-  // What a hit touches lies together, and `shared` begins with the rest of it, see CUDAGraph::Impl.
+  // Members that a hit touches lie together, and `shared` begins with the rest of them, see CUDAGraph::Impl.
   alignas(64) graphs::LaunchMutex mutex;
   std::atomic<const void*> holder{nullptr};  // backend::thread_tag() of the thread that holds the mutex
   std::uint64_t calls = 0;

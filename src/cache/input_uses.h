@@ -9,7 +9,7 @@
 
 namespace reprise::caches {
 
-/// How a captured graph uses memory.
+/// Use of memory by a captured graph.
 enum class InputUse {
   none,              ///< no use was found
   readable,          ///< by its address, or one within it, in arguments of kernels: CUDAGraph::parameter()

@@ -17,11 +17,11 @@
 
 namespace reprise::caches {
 
-/// What a cache knows of a key; GraphCache has the states.
+/// The record of one key in a cache; GraphCache lists its states.
 struct Record {
   explicit Record(const CacheKey& its_key) : key(its_key) {}
 
-  // What a hit touches comes first.
+  // Members that a hit touches come first.
   std::shared_ptr<Entry> entry = {};  // captured; shared with threads that instantiate it
   std::size_t hits = 0;               // since the capture
   std::uint64_t last_use = 0;         // number of the call among those of the cache; 0: none

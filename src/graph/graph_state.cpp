@@ -25,7 +25,7 @@ const char* state_name(GraphState state) {
   return "unknown";
 }
 
-// How to get from the state that the graph is in to one in which the call is possible.
+// Advice on the way from the state of the graph to one in which the call is possible.
 const char* advice(GraphState found, std::initializer_list<GraphState> expected) {
   const auto expects = [&](GraphState state) {
     return std::find(expected.begin(), expected.end(), state) != expected.end();

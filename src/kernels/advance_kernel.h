@@ -37,7 +37,7 @@ REPRISE_KERNEL inline void advance(GraphRngState* words, const Advance& by) {
 }
 
 /// At the root of a child graph, or of a body that is repeated, instead: it draws the parent's numbers from `drawn` on.
-/// What replays of the graph itself continue with is left alone.
+/// Does not change the values with which replays of the graph itself continue.
 /// \param iteration of the body, from 0; null for a child graph.
 /// \param each numbers drawn by one iteration.
 REPRISE_KERNEL inline void derive(GraphRngState* words, const GraphRngState* parent, std::uint64_t drawn,

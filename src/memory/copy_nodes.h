@@ -14,9 +14,9 @@
 
 namespace reprise::memory {
 
-/// As copy_batch_async(), for memory that a graph uses. The blocks that it was may have been freed since its capture,
-/// and others of its pool lie there now: the allocator cannot check the ranges. One copy needs no kernel of this
-/// library. \throws UsageError, BackendError as copy_batch_async(), but for ranges
+/// Does the same as copy_batch_async() for memory that a graph uses, without a check that each range lies in one block:
+/// blocks may have been freed since the capture of the graph, and other blocks of its pool may lie there now. A single
+/// copy needs no kernel of this library. \throws UsageError, BackendError as copy_batch_async(), but for ranges
 REPRISE_EXPORT_INTERNAL void copy_graph_memory(std::span<const CopyOp> batch, const StreamRef& stream);
 
 /// Copies in a captured graph whose addresses change from replay to replay: kernel nodes as those of

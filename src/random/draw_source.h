@@ -25,17 +25,17 @@ class DrawSource {
   virtual void end_capture() noexcept {}    ///< it is over
 };
 
-/// A generator that serves draws in a capture itself. Before the capture it is lent device words from which kernels
-/// read seed and offset; after it, detach() returns how much was drawn.
+/// A generator that serves draws in a capture itself. Before the capture, attach() gives it device words from which
+/// kernels read seed and offset; after it, detach() returns how much was drawn.
 class ExternalGenerator : public DrawSource {
  public:
   /// Makes later draws in a capture read the words (as PhiloxState does), from offset 0 of the graph on. Returns false,
-  /// and changes nothing, if another capture has lent it words.
+  /// and changes nothing, if words of another capture are attached.
   virtual bool attach(std::uint64_t* words) = 0;
   /// The capture is over, and the generator as it was before attach(). Returns by how much all draws of the capture
   /// advanced the offset; nullopt if the generator was used otherwise meanwhile, so that it is unknown.
   virtual std::optional<std::uint64_t> detach() = 0;
-  /// The same for a capture that failed. Does nothing if nothing is lent.
+  /// The same for a capture that failed. Does nothing if nothing is attached.
   virtual void abandon() noexcept = 0;
 };
 

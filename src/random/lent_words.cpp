@@ -18,7 +18,8 @@ void for_each_other(const LentWords& mine, const Visit& visit) {
 
 }  // namespace
 
-// Attached before it reads those of others: what is lent meanwhile reaches it in one of the two ways.
+// Joins the capture before it reads the words of others: those that are noted meanwhile reach it in one of the two
+// ways.
 std::shared_ptr<LentWords> LentWords::open(captures::Capture& capture) {
   auto words = std::make_shared<LentWords>();
   capture.attach(lent_words_of, words);

@@ -12,8 +12,8 @@
 namespace reprise::random {
 
 /// The words from which draws in one capture read the seed of an ExternalGenerator, by their addresses: those that this
-/// capture lent, and those that other captures had lent while it was underway. A generator can serve one capture at a
-/// time; work of another one that draws from it reads words that are not its own.
+/// capture attached to the generator, and those that other captures attached while it was underway. A generator can
+/// serve one capture at a time; work of another one that draws from it reads words that are not its own.
 ///
 /// Attached to the capture by open(), until its registration ends. Thread-safe.
 class REPRISE_EXPORT_INTERNAL LentWords {
@@ -22,9 +22,9 @@ class REPRISE_EXPORT_INTERNAL LentWords {
 
   static std::shared_ptr<LentWords> open(captures::Capture& capture);
 
-  /// To be called before the generator gets the words: from then on all captures underway know them.
+  /// Notes words of this capture for all captures underway. To be called before ExternalGenerator::attach().
   void lend(const std::uint64_t* words);
-  /// Adds words that no capture in the registry lent; 0 is none.
+  /// Notes words that no capture in the registry attached; 0 is none.
   void add_foreign(std::uintptr_t address);
   /// Words that are not this capture's own.
   Addresses of_others() const;

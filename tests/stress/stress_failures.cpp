@@ -6,7 +6,7 @@
 #include <barrier>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -17,6 +17,7 @@
 #include "reprise/reprise.h"
 #include "tests/stress/stress_test.h"
 #include "tests/support/accounting_backend.h"
+#include "tests/support/environment_number.h"
 
 // Many threads that capture, replay, reset and allocate at once, while calls of the runtime fail at random: the
 // thread whose call fails finds everything usable, what the others compute is right, and at the end nothing is lost.
@@ -32,8 +33,8 @@ constexpr int rounds = 250;  // of each thread
 
 // REPRISE_STRESS_SEED, or 1. Threads make each run another one; the seed gives the same mixture again.
 std::uint32_t stress_seed() {
-  const char* const text = std::getenv("REPRISE_STRESS_SEED");
-  return text == nullptr ? 1 : static_cast<std::uint32_t>(std::strtoul(text, nullptr, 10));
+  return static_cast<std::uint32_t>(
+      reprise::test::environment_number("REPRISE_STRESS_SEED", 1, 0, std::numeric_limits<std::uint32_t>::max()));
 }
 
 class Worker {

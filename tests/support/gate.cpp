@@ -3,15 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <cstdint>
+
+#include "tests/support/environment_number.h"
 
 namespace reprise::test {
 
-const std::chrono::seconds patience = [] {
-  const char* const text = std::getenv("REPRISE_TEST_PATIENCE");
-  const int seconds = text != nullptr ? std::atoi(text) : 0;
-  return std::chrono::seconds(seconds > 0 ? seconds : 30);
-}();
+namespace {
+
+constexpr const char* patience_variable = "REPRISE_TEST_PATIENCE";
+constexpr std::uint64_t most_patience = 24 * 60 * 60;
+
+}  // namespace
+
+const std::chrono::seconds patience(environment_number(patience_variable, 30, 1, most_patience));
 
 void Gate::stand() {
   std::unique_lock lock(mutex_);
@@ -19,7 +24,7 @@ void Gate::stand() {
   changed_.notify_all();
   if (changed_.wait_for(lock, patience, [&] { return open_; })) return;
   // A tool that runs one piece of work at a time makes tests wait without effect: a shorter limit is set for it.
-  if (std::getenv("REPRISE_TEST_PATIENCE") == nullptr) {
+  if (support::environment(patience_variable).empty()) {
     ADD_FAILURE() << "a gate was not opened within " << patience.count()
                   << " s; tests that cannot run by steps are listed in tests/TestsWithGates.cmake";
   }

@@ -7,7 +7,8 @@
 
 namespace reprise::test {
 
-/// The limit of a test's waits: 30 s, or the number of seconds in the environment variable REPRISE_TEST_PATIENCE.
+/// The limit of a test's waits: 30 s, or the number of seconds in the environment variable REPRISE_TEST_PATIENCE, from
+/// 1 to 86400; any other value ends the program when it starts.
 extern const std::chrono::seconds patience;
 
 /// A barrier in the work of a stream: launched as a host function, it holds the stream until open().

@@ -81,7 +81,7 @@ class Annotated<torch::nn::SequentialImpl> {
   Annotated(std::string name, std::shared_ptr<torch::nn::SequentialImpl> module)
       : name_(std::move(name)), module_(std::move(module)) {}
 
-  /// What the last module returns, a Result.
+  /// Returns the result of the last module, a Result.
   template <class Result = torch::Tensor, class... Arguments>
   Result operator()(Arguments&&... arguments) const {
     if (!annotate_module::wanted() || module_->is_empty())

@@ -23,7 +23,7 @@
 
 namespace reprise::libtorch::detail {
 
-/// What decides which work a call does.
+/// Properties of a call that decide which work it does.
 struct CallKey {
   CacheKey key;
   std::optional<c10::Device> device = {};  ///< the CPU only where all tensors are there; none without tensors

@@ -26,7 +26,7 @@ namespace detail {
 class GradientBuckets;
 }
 
-/// What a launcher says about this process, in environment variables.
+/// Description of this process that a launcher has set in environment variables.
 struct ProcessEnvironment {
   int rank = 0;                     ///< of this process, from 0
   int world_size = 1;               ///< how many processes there are
@@ -48,7 +48,7 @@ REPRISE_EXPORT ProcessEnvironment process_environment();
 
 /// Options of init_process_group() and rendezvous().
 struct ProcessGroupOptions {
-  /// How long to wait for other processes: to meet, and for collectives outside of graphs (c10d's watchdog). In graphs,
+  /// Limit of waits for other processes: to meet, and for collectives outside of graphs (c10d's watchdog). In graphs,
   /// CUDAGraph::synchronize(timeout) waits for a time.
   std::chrono::milliseconds timeout{600000};
 };
@@ -139,7 +139,7 @@ class REPRISE_EXPORT DataParallel {
 
   int rank() const noexcept { return group_->getRank(); }
   int world_size() const noexcept { return group_->getSize(); }
-  /// How many all-reduces a step has; 0 with one process.
+  /// Number of all-reduces in a step; 0 with one process.
   std::size_t bucket_count() const noexcept;
 
  private:

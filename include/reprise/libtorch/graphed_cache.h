@@ -55,7 +55,7 @@ struct GraphedCacheOptions {
   std::size_t check_every = 0;
   /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
   GraphCacheOptions::Clock clock = {};
-  /// How an entry is captured. `pool` and `order` belong to the cache.
+  /// Options for capturing an entry. `pool` and `order` belong to the cache.
   GraphedCallableOptions callable = {.capture_error_mode = CaptureMode::thread};
 };
 
@@ -67,7 +67,7 @@ struct PoolShare {
   std::atomic<std::uint64_t> bytes{0};
 };
 
-/// What a CachedCallable does whatever the types of its arguments: a GraphCache, made at the first call.
+/// Part of a CachedCallable that does not depend on the types of its arguments: a GraphCache, made at the first call.
 ///
 /// Thread-safe.
 class REPRISE_EXPORT CachedFunction {
@@ -91,7 +91,7 @@ class REPRISE_EXPORT CachedFunction {
   const GraphedCallableOptions& options() const noexcept;
   /// The device of the callable's parameters; none without any. Goes through all of them.
   std::optional<c10::Device> device() const;
-  /// What the graphs of a pool have taken from the framework's allocator.
+  /// Memory that the graphs of a pool have taken from the framework's allocator.
   std::shared_ptr<PoolShare> share_of(const MempoolId& pool) const;
 
  private:
@@ -204,7 +204,7 @@ class CachedCall final : public cache_detail::Body {
   mutable std::optional<typename Maker::Kept> result_;
 };
 
-// What the copies of a CachedCallable hold.
+// State that the copies of a CachedCallable share.
 template <class C>
 struct CachedState {
   CachedState(FunctionOf<SharedCallable<C>> its_source, GraphedCacheOptions options, const GraphedSource& description)
@@ -230,7 +230,7 @@ struct CachedState {
 /// - of each tensor its type, device, sizes and strides, whether it needs a gradient, and which others it overlaps;
 /// - the mode of each module (`train()`, `eval()`), grad mode, inference mode, autocast, and the default type.
 ///
-/// What else the callable depends on must stay as it is: parameters may be trained, but not moved or replaced, see
+/// All else that the callable depends on must stay as it is: parameters may be trained, but not moved or replaced, see
 /// GraphedCallable, and settings of libtorch such as deterministic algorithms or TF32. After such a change, clear().
 ///
 /// All entries share one pool. So a forward of another key, or a capture, may overwrite what a backward needs that has

@@ -56,7 +56,7 @@ class REPRISE_EXPORT ModuleStandIn : public torch::nn::Module {
  protected:
   template <class M, class... Args>
   friend struct torch::nn::AnyModuleHolder;
-  // What FORWARD_HAS_DEFAULT_ARGS declares.
+  // Functions that FORWARD_HAS_DEFAULT_ARGS declares.
   bool _forward_has_default_args() override;
   unsigned int _forward_num_required_args() override;
   std::vector<torch::nn::AnyValue> _forward_populate_default_args(

@@ -61,7 +61,7 @@ struct GraphedStepOptions {
 
 namespace detail {
 
-// What the captures of a step contain, and which of them is next.
+// Contents of the captures of a step, and which of them is next.
 class StepPlan;
 
 REPRISE_EXPORT std::shared_ptr<StepPlan> make_step_plan(torch::optim::Optimizer& optimizer,

@@ -29,7 +29,7 @@
 
 namespace reprise::libtorch {
 
-/// What is an argument besides tensors: numbers, `bool`, enums, `at::Scalar`, `c10::Device`, `std::string`.
+/// Types of arguments besides tensors: numbers, `bool`, enums, `at::Scalar`, `c10::Device`, `std::string`.
 template <class T>
 concept CapturedValue =
     (std::is_arithmetic_v<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T> ||
@@ -258,7 +258,7 @@ class StructureText {
   bool ended_ = false;
 };
 
-// How arguments differ from the samples, besides the kinds of their tensors. For errors.
+// Differences of arguments from the samples, besides the kinds of their tensors. For errors.
 class REPRISE_EXPORT ArgumentDifferences {
  public:
   template <class T>

@@ -14,8 +14,8 @@
 #include "backend/capture_findings.h"
 #include "backend/cuda/driver_api.h"
 
-// Which call broke a capture, without CUPTI: any call of this library; other calls if the driver's error log names
-// them.
+// Finds the call that broke a capture, without CUPTI: any call of this library; other calls if the driver's error log
+// names them.
 
 namespace reprise::backend::cuda {
 

@@ -20,7 +20,7 @@ class FunctionsOfRecords {
     const std::lock_guard lock(mutex_);
     params_.insert_or_assign(function, std::move(params));
   }
-  /// What the record of the function says of a parameter of this size; nothing if it has none.
+  /// Adds what the record of the function says of a parameter of this size; nothing if it has none.
   void complete(FunctionHandle function, std::size_t index, KernelParam* param) const {
     const std::lock_guard lock(mutex_);
     const auto known = params_.find(function);

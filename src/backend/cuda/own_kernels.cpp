@@ -31,7 +31,7 @@ extern "C" const unsigned char reprise_own_ptx[];
 namespace reprise::backend {
 namespace {
 
-// What nvcc compiled, and the version of CUDA that it is of; null if it was not found.
+// Code that nvcc compiled, and its version of CUDA; null if nvcc was not found.
 #ifdef REPRISE_OWN_KERNELS
 constexpr bool has_nvcc = true;
 constexpr const unsigned char* from_nvcc = reprise_own_kernels;

@@ -2,6 +2,7 @@
 #include "backend/cuda/work_watch.h"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 #include <string_view>
 #include <vector>

@@ -20,7 +20,7 @@ class Backend;
 /// Queried by a device before each call. Thread-safe; while no failure is pending, a call costs any() only.
 class FailurePlan {
  public:
-  /// Which call fails, and its code.
+  /// A call that fails, and its code.
   struct Failure {
     std::optional<Call> call;             ///< nullopt: a call of any kind
     ErrorCode code = ErrorCode::unknown;  ///< returned by it

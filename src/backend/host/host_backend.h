@@ -157,7 +157,8 @@ class HostBackend final : public Backend {
   static Result check_copy(const HostGraph& graph);
   static Result check_sole(const HostGraph& graph);
   static Result check_removal(const HostGraph& graph);
-  /// What only an instantiation finds in conditional nodes: unused handles, and nodes that no body can have.
+  /// Finds errors of conditional nodes that only an instantiation reports: unused handles, and nodes that no body can
+  /// have.
   Result check_bodies(const HostGraph& graph, bool in_body) const;
   /// True if a capture adds to this graph, or to another one that lies in the same outermost graph.
   bool is_captured_to(const HostGraph& graph) const;

@@ -28,7 +28,7 @@ bool can_be_disabled(NodeType type) {
   return type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset;
 }
 
-/// Where memory lies: its kind, and for device memory, which device.
+/// Place of memory: its kind, and for device memory, which device.
 struct MemoryPlace {
   MemoryKind kind;
   int device_index = -1;

@@ -10,7 +10,7 @@
 namespace reprise::backend::host {
 namespace {
 
-// What a graph cannot be cloned with, nor be the child of another.
+// Types of nodes with which a graph can neither be cloned nor be the child of another.
 constexpr auto sole_types = {NodeType::conditional, NodeType::memory_allocate, NodeType::memory_free};
 
 bool is_memory_node(NodeType type) {

@@ -39,7 +39,7 @@ struct HostStream {
   std::uint64_t ticks = 0;                       ///< number of operations, for the race check only
   std::shared_ptr<HostCapture> capture;          ///< null unless it takes part in one
   std::vector<Dependency> capture_dependencies;  ///< of the next node
-  // What stream_capture_info() returned.
+  // Results of the last stream_capture_info().
   std::vector<GraphNodeHandle> reported_dependencies;
   std::vector<EdgeData> reported_edges;
 };
@@ -71,7 +71,7 @@ struct HostCapture {
   bool owns_graph = true;                            ///< false: captured to a graph of the user's
   std::vector<std::vector<Dependency>> left_behind;  ///< last dependencies of joined streams that were destroyed
   std::uint64_t thread_number = 0;                   ///< that of `thread`, for reports
-  /// Which call broke it; refused calls and work not captured, while HostRuntime::watchers is not 0. The nodes are
+  /// The call that broke it; refused calls and work not captured, while HostRuntime::watchers is not 0. The nodes are
   /// those when it broke.
   CaptureFindings findings;
 };
@@ -102,7 +102,7 @@ class HostDevice {
   void enqueue(HostStream& stream, const OperationRef& operation, std::span<const OperationRef> further = {});
   /// The operations to wait for until the stream's work so far is done.
   std::vector<OperationRef> frontier(const HostStream& stream) const;
-  /// ... until all work of the device so far is done.
+  /// The operations to wait for until all work of the device so far is done.
   std::vector<OperationRef> frontier() const;
   /// Keeps the work of a destroyed stream as work of the device. Needs no memory.
   void adopt(OperationRef tail) noexcept;

@@ -10,7 +10,7 @@
 
 namespace reprise::backend::host {
 
-/// What a simulated device observes. All calls are seen in any case; watching them notes more.
+/// Observes captures and launches of a simulated device. All calls are seen in any case; watching them notes more.
 class HostMonitor final : public Monitor {
  public:
   HostMonitor(HostRuntime& runtime, HostDevice& device) : runtime_(runtime), device_(device) {}

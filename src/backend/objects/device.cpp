@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/device.h"
 
-#include <utility>
-
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"

@@ -34,8 +34,8 @@ class DeviceUses {
 
   bool is_open() const noexcept;
 
-  /// What uses the device besides its simulator, for example "2 buffers (4096 bytes) and 1 graph (`step`)"; empty if
-  /// nothing does.
+  /// Lists what uses the device besides its simulator, for example "2 buffers (4096 bytes) and 1 graph (`step`)"; empty
+  /// if nothing does.
   std::string list() const;
 
  protected:

@@ -30,7 +30,7 @@ SinkHolder& sink_holder() {
 constexpr LogLevel not_read{-1};
 constinit std::atomic<LogLevel> current_level{not_read};
 
-// Whether `value` is `name`, which has small letters, in any letters.
+// True if `value` is `name`, which has small letters, in letters of any case.
 bool is_named(std::string_view value, std::string_view name) noexcept {
   return std::ranges::equal(value, name, [](char each, char small) {
     return each == small || (each >= 'A' && each <= 'Z' && each - 'A' + 'a' == small);

@@ -12,7 +12,7 @@
 
 namespace reprise::backend {
 
-/// How a call relates to captures.
+/// Relation of a call to captures.
 enum class CallClass {
   always_allowed,      ///< independent of captures
   potentially_unsafe,  ///< changes state that a capture cannot record: memory, executables

@@ -9,7 +9,7 @@
 namespace reprise::backend {
 namespace {
 
-// What opens the bracket that ends the text; its length if none does.
+// Returns the place where the bracket that ends the text opens; the length of the text if it has no such place.
 std::size_t opening_of_last(std::string_view text) {
   int depth = 0;
   for (std::size_t i = text.size(); i-- > 0;) {

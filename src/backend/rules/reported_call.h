@@ -33,7 +33,7 @@ bool is_about_captures(ErrorCode result) noexcept;
 /// Adds a call to a list, or counts it if an equal one is in it. The length of the list is limited.
 void add_call(std::vector<CaptureFindings::ObservedCall>& calls, CaptureFindings::ObservedCall call);
 
-/// What a failed call met, in words without a full stop: the rule, else its detail, else what the code means.
+/// Explains a failed call, without a full stop: the rule that it met, else its detail, else the meaning of its code.
 std::string rule_text(const CaptureFindings::ObservedCall& call);
 
 /// A clause for errors of later calls: the call that broke the capture, its code and rule.

@@ -23,19 +23,19 @@ class CaptureListener;
 class GraphResources;
 class NodeChanges;
 
-/// How the runtime's capture of a graph or of a body failed.
+/// Failure of the runtime's capture of a graph or of a body.
 struct CaptureFailure {
   ErrorCode code = ErrorCode::unknown;  ///< of the call that ends the capture
   std::string_view detail = {};         ///< the runtime's explanation, if it has one
   bool capturing_thread = true;         ///< the thread that ended it had begun it
 };
 
-/// What was captured, before it is visible elsewhere.
+/// A captured graph, before it is visible elsewhere.
 struct CapturedGraph {
   GraphHandle template_graph = nullptr;  ///< may be changed, but stays the graph's own
   std::size_t nodes = 0;                 ///< with those of child graphs and bodies
-  /// What must live as long as the template, the executables and their running launches. May be destroyed after the
-  /// listeners, on any thread that calls this library, during any capture: destructors exchange the capture mode.
+  /// Objects that must live as long as the template, the executables and their running launches. May be destroyed after
+  /// the listeners, on any thread that calls this library, during any capture: destructors exchange the capture mode.
   memory::ReleaseQueue::Resources resources = {};
   std::vector<CaptureListener*> of_executables = {};  ///< to be notified of those
   std::vector<CaptureListener*> in_replays = {};      ///< to be called around launches
@@ -45,14 +45,14 @@ struct CapturedGraph {
   std::vector<std::string> notes = {};                        ///< for the report of the capture, each a sentence
   std::vector<CaptureReport::HostAccess> host_accesses = {};  ///< likewise
   bool may_copy = true;                                       ///< CaptureFindings::may_copy
-  /// What was read of the nodes, for listeners that come after those which change the template; null if at most one
+  /// Values of nodes that were read, for listeners that come after those which change the template; null if at most one
   /// reads them all.
   NodeChanges* known = nullptr;
   /// The frame of the call that ended the capture: what lies below it on the thread's stack is gone.
   const void* end_frame = nullptr;
 };
 
-/// What a graph takes over from another one when its executable is updated to that: CUDAGraph::update().
+/// An update of a graph's executable to another graph, and what the first graph takes over: CUDAGraph::update().
 struct Adoption {
   GraphExecHandle exec = nullptr;                              ///< the updated one
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> nodes;  ///< of the other template: those of the own one
@@ -82,8 +82,8 @@ struct Adoption {
 /// abandoned(), the last one first; a begin() that throws undoes what it did itself. Afterwards the listener can begin
 /// again.
 ///
-/// What others find during the capture lies in a slot of it. Most captures need little, so most listeners let it be
-/// made at first use, and do nothing at the beginning.
+/// Data that others need during the capture lies in a slot of it. Most captures need little, so most listeners let it
+/// be made at first use, and do nothing at the beginning.
 ///
 /// Threads: one call at a time. begin() to ended() come on the thread that captures, the others on any.
 /// Capture mode: begin(), started() and ended() run in the mode of the user's thread, so that a listener whose calls
@@ -132,7 +132,7 @@ class CaptureListener {
     return false;
   }
 
-  /// How many nodes this listener has added of its own, besides those of the user's work. Right before ended().
+  /// Number of nodes that this listener has added of its own, besides those of the user's work. Right before ended().
   virtual std::size_t own_nodes() const noexcept { return 0; }
 
   /// The captured graph becomes a child of another capture's. May throw: the capture fails at its end.

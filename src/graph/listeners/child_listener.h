@@ -22,7 +22,7 @@ class CaptureChildren {
   /// Null if there are none.
   static std::shared_ptr<CaptureChildren> end(captures::Capture& capture) noexcept;
 
-  /// What a child's nodes use.
+  /// Adds resources that a child's nodes use.
   void hold(const std::vector<std::shared_ptr<void>>& resources) {
     const std::lock_guard lock(mutex_);
     held_.insert(held_.end(), resources.begin(), resources.end());

@@ -32,10 +32,10 @@ void inherit_each(const std::vector<CaptureListener*>& ours, const std::vector<C
 // In the order in which they join a capture; those of a framework come before the annotations: after memory and random
 // numbers, before what looks at nodes that do not change any more.
 struct Listeners::Own {
-  inspect::ReportListener report;                        // sees what the others do
+  inspect::ReportListener report;                        // its describe() begins the report, to which the others add
   PoolListener pool;                                     // before what allocates
-  ChildListener children;                                // what they hold, besides the pool
-  CollectivesListener collectives;                       // what they wait for in other processes
+  ChildListener children;                                // after the pool: what children hold is released before it
+  CollectivesListener collectives;                       // in any place: what it holds lies in no pool
   WorkspaceListener workspaces;                          // go back to the pool before it is closed
   inspect::ProgressListener progress;                    // scopes of the annotations add its nodes
   RandomListener random;                                 // after the pool: the words of a graph lie in it

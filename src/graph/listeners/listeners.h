@@ -39,7 +39,7 @@ class REPRISE_EXPORT_INTERNAL Listeners {
   Listeners(const Listeners&) = delete;
   Listeners& operator=(const Listeners&) = delete;
 
-  /// What the user registered with those of another graph counts here, too: CaptureListener::inherit().
+  /// Takes over what the user registered with the listeners of another graph: CaptureListener::inherit().
   void inherit(const Listeners& before);
   /// Exchanges the listeners of two graphs, of which none is in a capture.
   void swap(Listeners& other) noexcept;

@@ -10,8 +10,8 @@
 
 namespace reprise::graphs {
 
-/// What is allocated in a capture comes from the graph's memory pool, which is kept as long as anything of the graph
-/// can touch its memory.
+/// Memory for the allocations of a capture: the graph's pool, which is kept as long as anything of the graph can touch
+/// its memory.
 ///
 /// The first allocation opens a pool that is the graph's own. One that the user names is filled from the beginning:
 /// another capture may be filling it, and then this one does not begin.

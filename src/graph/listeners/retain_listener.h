@@ -54,7 +54,7 @@ class RetainListener final : public ListenerOf<RetainListener> {
   }
   // release() takes nothing from the copy.
   void replace_by_copies(GraphResources::Resources& shared) const override { replace_by_copy(shared); }
-  // What was retained may still be held for a launch that runs.
+  // Forgets the objects: the graph's resources may still hold them for a launch that runs.
   void reset() noexcept override {
     held_.reset();
     objects_.reset();

@@ -51,14 +51,14 @@ void CUDAGraph::Impl::change_nodes(std::span<NodeChange> changed) {
 
 namespace graphs {
 
-/// Where the node of a view lies that is in a child graph or body.
+/// Place of a viewed node that is in a child graph or body.
 struct InnerPlace {
   std::string number;
   GraphNodeHandle top = nullptr;  // the node of the template that it lies in
   GraphHandle graph = nullptr;    // that it is a node of
 };
 
-/// What the members of GraphNode work with: the graph of a view, locked.
+/// The graph of a view, locked: members of GraphNode work with it.
 struct NodeViews {
   using Impl = GraphAccess::Impl;
 

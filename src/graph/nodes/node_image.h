@@ -14,7 +14,7 @@
 
 namespace reprise::graphs {
 
-/// Where a value lies in a node.
+/// Place of a value in a node.
 struct NodePlace {
   enum class Of { arguments, source, destination };
 
@@ -40,7 +40,7 @@ class KernelLayouts {
   std::unordered_map<FunctionHandle, std::shared_ptr<const Layout>> layouts_;
 };
 
-/// What the parameters of a kernel in the form of the backend refer to, besides its arguments.
+/// Memory to which the parameters of a kernel in the backend's form refer, besides its arguments.
 struct ParamPointers {
   std::vector<void*> pointers = {};
   std::size_t block_bytes = 0;

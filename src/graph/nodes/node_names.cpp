@@ -36,7 +36,7 @@ std::size_t past_operator(std::string_view text, std::size_t at) {
   return at;
 }
 
-// What follows the bracket that opens at this place; nothing if it is not closed.
+// Returns the place behind the bracket that opens at `at`; nullopt if it is not closed.
 std::optional<std::size_t> past_bracket(std::string_view text, std::size_t at) {
   std::string open;
   while (at < text.size()) {

@@ -55,7 +55,7 @@ class TemplatePairs {
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> take_own_nodes() noexcept { return std::move(own_nodes_); }
   /// The nodes whose values differ, in the order of the templates. Valid until one of the two is changed.
   std::span<const Changed> changed() const noexcept { return changed_; }
-  /// What gives those of the own template the values of the other one.
+  /// Changes that give the nodes of the own template the values of the other one.
   std::vector<NodeAdoption> adoptions() const;
 
  private:

@@ -331,7 +331,7 @@ void CUDAGraph::set(std::span<const ParameterValue> values) {
   for (std::size_t i = values.size(); i-- > 0;) {  // of two values of one parameter the last one counts
     Parameters::Parameter& parameter = parameters.find(call, values[i].key());
     if (std::exchange(parameter.batch, number) == number) continue;
-    // Where it shares a place, another value of this call may change that.
+    // If it shares a place, another value of this call may change its value.
     if (knows && !parameter.shares && Parameters::has(parameter, values[i])) continue;
     if (parameter.bytes > 1) require_bytes(call, *device, values[i], parameter.bytes);
     changed.emplace_back(&parameter, &values[i]);

@@ -27,11 +27,11 @@ class Parameters {
     NodePlace place;
     std::uintptr_t distance = 0;  ///< from an address that is set to the one that the node uses
   };
-  /// An address whose uses are a parameter: itself, or `bytes` from it on.
+  /// An address that is a parameter wherever nodes use it, or, with `bytes`, any address of that range.
   struct Address {
     std::shared_ptr<const void> key;
     std::uintptr_t value = 0;
-    std::size_t bytes = 0;  ///< 0: it alone
+    std::size_t bytes = 0;  ///< size of the range from `value` on; 0: the address alone
     bool covers(std::uintptr_t other) const noexcept { return bytes == 0 ? other == value : other - value < bytes; }
   };
   struct Parameter {
@@ -45,9 +45,9 @@ class Parameters {
     std::uint64_t batch = 0;  ///< the last one that sets it
   };
 
-  /// Uses of a parameter, which may be there already. Each place once. Drops parameters that no object stands for any
-  /// more, as soon as they are as many as the others: references to parameters are invalid then.
-  /// \param bytes Parameter::bytes.
+  /// Adds uses of a parameter, and the parameter if it is new. Drops expired parameters (Parameter::key) once they are
+  /// as many as the others: references to parameters are invalid then.
+  /// \param uses each place once. \param bytes Parameter::bytes.
   void add(const std::shared_ptr<const void>& key, std::span<const std::byte> value, std::vector<Use> uses,
            std::size_t bytes = 0);
   /// An address whose uses are looked for when the capture has ended.

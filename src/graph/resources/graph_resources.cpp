@@ -9,13 +9,13 @@
 
 namespace reprise::graphs {
 
-/// How far the resources have come. Shared with the user object, which may outlive the graph.
+/// State of the release of the resources. Shared with the user object, which may outlive the graph.
 struct GraphResources::Progress {
   std::atomic<bool> queued{false};
   std::atomic<bool> released{false};
 };
 
-/// What the runtime's user object points to.
+/// Data of the runtime's user object.
 struct GraphResources::UserObject {
   std::shared_ptr<Progress> progress;
   std::unique_ptr<Resources> resources;  // null once they are in the queue

@@ -13,7 +13,7 @@
 
 namespace reprise::graphs {
 
-/// What a captured graph holds, until nothing can use it any more:
+/// Resources of a captured graph, held until nothing can use them any more:
 ///
 ///     hold -> launch ... -> [the owner destroys template and executable] -> release -> released, or deferred to a
 ///                                                                           drain of the release queue

@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "reprise/device.h"
-#include "reprise/graph_memory.h"
 
 namespace reprise::graphs {
 
@@ -26,7 +25,7 @@ struct LiveGraphs {
   std::atomic<std::size_t> graphs{0}, nodes{0}, templates{0}, template_nodes{0}, executables{0}, executable_nodes{0};
 };
 
-/// What one graph is counted as among those of its device. Owned by the graph, and used under its launch mutex, or by
+/// The counts of one graph among those of its device. Owned by the graph, and used under its launch mutex, or by
 /// the one thread that uses the graph.
 ///
 ///     not counted -> captured() -> instantiated(), executable_destroyed(), template_discarded() -> reset()

@@ -10,12 +10,13 @@ class CUDAGraph;
 
 namespace reprise::graphs {
 
-/// What the runtime of a device needs for these graphs: GraphMemoryEstimate says how that is measured, by the first
-/// call for the device. All 0, with a warning, if it cannot be measured. Thread-safe. The caller must hold no lock.
+/// Estimates what the runtime of a device needs for these graphs: GraphMemoryEstimate says how that is measured, by the
+/// first call for the device. All 0, with a warning, if it cannot be measured. Thread-safe. The caller must hold no
+/// lock.
 /// \throws BackendError in a child process of fork().
 GraphMemoryEstimate estimate_of(const Device& device, const GraphCounts& counts);
 
-/// What a graph counts as; none if it is empty. Waits for a call of replay() by another thread.
+/// Returns the counts of one graph, which are zeros if it is empty. Waits for a call of replay() by another thread.
 GraphCounts counts_of(const CUDAGraph& graph);
 
 /// The memory of a pool, and the estimate, of these graphs. As estimate_of().

@@ -10,7 +10,7 @@ namespace {
 
 using Boundary = AnnotationLog::Boundary;
 
-// What a thread is in, as the log is read from its beginning to its end.
+// State of a thread, as the log is read from its beginning to its end.
 struct ThreadState {
   std::size_t in_force = 0;
   const Boundary* since = nullptr;  // its last boundary
@@ -44,7 +44,7 @@ std::size_t fallback(const std::vector<ThreadState>& states, const Boundary& bou
   return active != states.end() ? active->in_force : 0;
 }
 
-// How certain the assignment of a node to a thread is.
+// Certainty of the assignment of a node to a thread.
 enum class Confidence : unsigned char { none, ancestor, between_boundaries, certain };
 
 // At equal confidence the claim with fewer nodes wins: a thread that waited for another thread's work also claims that

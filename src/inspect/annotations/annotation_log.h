@@ -11,7 +11,7 @@
 
 namespace reprise::inspect {
 
-/// What was noted of the scopes of a capture: enough to assign, when it is over, each node to its scope.
+/// Notes about the scopes of a capture: enough to assign, when it is over, each node to its scope.
 struct AnnotationLog {
   static constexpr std::size_t no_thread = std::numeric_limits<std::size_t>::max();
 

@@ -16,7 +16,7 @@
 
 namespace reprise::inspect {
 
-/// How far replays of a graph have come: a word of pinned memory for each scope, which a memset node sets where the
+/// Progress of replays of a graph: a word of pinned memory for each scope, which a memset node sets where the
 /// scope ends, and which another one clears at the beginning. A word each, as bodies may run in any order or not at
 /// all.
 ///
@@ -46,7 +46,7 @@ class ProgressMarks {
     const auto* const word = static_cast<const std::uint32_t*>(address);
     return !std::less<>{}(word, words_->data()) && std::less<>{}(word, words_->data() + words_->size());
   }
-  /// How many nodes were captured, without those in bodies of control flow.
+  /// Number of nodes that were captured, without those in bodies of control flow.
   std::size_t nodes() const;
 
  private:

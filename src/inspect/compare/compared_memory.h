@@ -53,7 +53,7 @@ class ComparedMemory {
 
   /// Allocations of the captures, each once, and what corresponds in memory of a framework.
   const std::vector<RangePair>& own() const noexcept { return own_; }
-  /// What is compared after nodes of which it is not known what they write.
+  /// Ranges that are compared after nodes whose writes are not known.
   const std::vector<RangePair>& whole() const noexcept { return whole_; }
   /// All of it, also where it cannot be compared.
   const std::vector<MemoryRange>& all() const noexcept { return all_; }

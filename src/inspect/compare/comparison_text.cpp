@@ -4,7 +4,7 @@
 #include "reprise/compare.h"
 #include "text/format.h"
 
-// What compare() found, as text.
+// The result of compare(), as text.
 
 namespace reprise {
 namespace {

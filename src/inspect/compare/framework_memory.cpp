@@ -153,7 +153,7 @@ void FrameworkMemory::add_to_graphs(OwnMemory& first, OwnMemory& second) const {
   second.add_framework(std::move(paired[1]), std::move(unpaired[1]), is_framework);
 }
 
-// What both segments have, without inputs: another graph may have made one of them larger.
+// Parts that both segments have, without inputs: another graph may have made one of them larger.
 std::vector<MemoryRange> FrameworkMemory::common_parts(const Pair& pair) const {
   const MemoryRange &mine = segments_[pair.first].range, &theirs = segments_[pair.second].range;
   const std::uintptr_t end = std::min(mine.end(), theirs.end() - pair.difference);

@@ -17,7 +17,7 @@ namespace reprise::inspect {
 enum class Side : std::size_t { first = 0, second = 1 };
 inline constexpr Side both_sides[] = {Side::first, Side::second};
 
-/// What an address in the parameters of a node is.
+/// State of the memory at an address in the parameters of a node.
 enum class MemoryState { unknown, hidden, own, in_use, freed };
 
 /// The memory at such an address.

@@ -59,7 +59,7 @@ class PairedRuns {
   void begin(Side side);
   void launch(Side side, std::size_t step);
   void wait() const;
-  /// A number for the bytes of the memory in which corresponding addresses count as the same.
+  /// Returns a hash of the bytes in these ranges, in which addresses that correspond to each other count as equal.
   std::uint64_t digest(Side side, std::span<const MemoryRange> ranges) const;
   backend::Backend& backend() const noexcept { return backend_; }
   StreamHandle stream() const noexcept { return stream_.ref().native(); }
@@ -77,7 +77,7 @@ class PairedRuns {
   bool has_saved_ = false;
 };
 
-/// Continues such a number with further bytes, whose addresses are those of a range from a multiple of 8 bytes on.
+/// Continues such a hash with further bytes, which begin a multiple of 8 bytes behind the begin of a range.
 std::uint64_t digest(const ComparedMemory& memory, Side side, std::uint64_t before, std::uintptr_t address,
                      std::span<const std::byte> bytes);
 

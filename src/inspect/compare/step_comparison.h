@@ -14,7 +14,7 @@
 
 namespace reprise::inspect {
 
-/// What two graphs are to execute side by side, as far as their parameters show it.
+/// A step that two graphs are to execute side by side, and what it writes, as far as their parameters show it.
 struct ComparedStep {
   std::size_t first = GraphSteps::none;
   std::size_t second = GraphSteps::none;
@@ -29,7 +29,7 @@ struct StepComparison {
                  const std::vector<GraphDifference>& parameters);
 
   const SteppedGraph& of(Side side) const noexcept { return side == Side::first ? first : second; }
-  /// What is compared after a step.
+  /// Ranges that are compared after a step.
   const std::vector<RangePair>& compared(const ComparedStep& step) const noexcept {
     return step.whole ? memory.whole() : step.writes;
   }

@@ -23,7 +23,7 @@ struct MemoryRange {
 /// which no copy may span.
 std::vector<MemoryRange> merged(std::vector<MemoryRange> ranges);
 
-/// What a node does, as far as executing it alone needs to know.
+/// Effects of a node, as far as they matter for executing it alone.
 struct NodeWork {
   bool known = false;   ///< `writes` is all that the node writes
   bool runs = true;     ///< false: executing it does nothing, or must not be done

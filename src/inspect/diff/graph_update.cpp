@@ -74,7 +74,7 @@ const char* driver_name(UpdateResult result) {
   }
 }
 
-// What was refused, with the node: "CU_... (2): the node has other dependencies: memset (node 3) in forward".
+// Describes what was refused, with the node: "CU_... (2): the node has other dependencies: memset (node 3) in forward".
 std::string refusal_text(const GraphImpl& other, const UpdateRefusal& refusal) {
   const std::string node = refusal.node != nullptr ? ": " + other.node_text(refusal.node) : "";
   return text::format("{} ({}): {}{}", driver_name(refusal.result), static_cast<int>(refusal.result), refusal.why,

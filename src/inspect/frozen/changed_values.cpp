@@ -108,7 +108,7 @@ std::vector<ChangedValue> changed_values(const NodeValues& first, const NodeValu
   for (const NodeValue& value : second.values) {
     while (other != first.values.end() && place(*other) < place(value)) ++other;
     if (other == first.values.end()) break;
-    // What only one of the two has, such as an operation of a batch, follows from another value that differs.
+    // Values that only one of the two has, such as an operation of a batch, follow from another value that differs.
     if (place(*other) != place(value) || other->value == value.value) continue;
     if (value.bytes == 8 && first.own.corresponds(other->value, second.own, value.value)) continue;
     const bool may_be_address = value.bytes == 8;

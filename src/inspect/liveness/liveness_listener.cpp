@@ -51,7 +51,7 @@ std::vector<UsedAddress> addresses_in(const GraphScan& scan, const IsKnown& is_k
 
 }  // namespace
 
-// What the children of a capture watch.
+// Memory that the children of a capture watch.
 struct LivenessListener::WatchedOfChildren {
   std::mutex mutex;
   WatchedPointers pointers;

@@ -32,9 +32,9 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
   void abandoned(captures::Capture& capture) noexcept override;
-  /// What is watched for the child is watched for its parent.
+  /// Watches for the parent what is watched for the child.
   void added_as_child(const captures::ChildNode& child) override;
-  /// What is watched for the graph stays watched through its recaptures.
+  /// Continues in recaptures to watch what is watched for the graph.
   void inherit_from(const LivenessListener& before) override;
   std::function<void()> adopt_from(const LivenessListener& theirs, graphs::Adoption& adoption) override;
   bool nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
@@ -115,7 +115,7 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;
   WatchedPointers pointers_;
-  // What the graph's resources hold for this listener, which replaces it when inputs change.
+  // Objects that the graph's resources hold for this listener, which replaces them when inputs change.
   struct Retained {
     std::shared_ptr<memory::RetainedBlocks> blocks;
   };

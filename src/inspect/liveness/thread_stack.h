@@ -24,8 +24,8 @@ struct AddressRange {
 /// \param frame an address in the frame, as `__builtin_frame_address(0)` returns it.
 AddressRange ended_stack(const void* frame) noexcept;
 
-/// Where a local variable of the calling thread lies in its stack: another address where AddressSanitizer keeps it
-/// elsewhere, else the same one.
+/// Returns the place in the stack of a local variable of the calling thread: another address if AddressSanitizer keeps
+/// it elsewhere, else the same one.
 std::uintptr_t address_in_stack(std::uintptr_t address) noexcept;
 
 /// True in a program with AddressSanitizer, which knows more: freed memory, and locals that it keeps elsewhere.

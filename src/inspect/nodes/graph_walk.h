@@ -31,7 +31,7 @@ struct ScannedNode {
   GraphHandle graph = nullptr;    ///< the one that it is a node of
 };
 
-/// Which nodes are visited.
+/// The nodes that are visited.
 enum class ScannedNodes {
   all,
   copies,  ///< memcpy nodes only; omissions are those that may copy memory of the host

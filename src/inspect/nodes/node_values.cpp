@@ -165,7 +165,7 @@ class ValueReader {
     property("source", copy.source);
     property("bytes", copy.bytes);
   }
-  // What an array is, and where in it the copy begins, is not known.
+  // Identity of arrays, and the place in them where the copy begins, are not known.
   void read(const backend::PitchedCopyNodeParams& copy) {
     property("destination", copy.destination.address);
     property("source", copy.source.address);

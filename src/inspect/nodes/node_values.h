@@ -60,7 +60,7 @@ class OwnMemory {
   const Allocations& of_framework() const noexcept { return of_framework_; }
   bool is_unpaired(std::uintptr_t address) const noexcept;
 
-  /// Where an address lies, as text: "allocation 2 of the capture, offset 64"; empty if it is none of this memory.
+  /// Describes the place of an address: "allocation 2 of the capture, offset 64"; empty if it is none of this memory.
   std::string text(std::uintptr_t address) const;
   /// True if `mine` is to this capture what `theirs` is to the other one. An address may lie in several allocations,
   /// one after another: one in common is enough. True for two that are unpaired.
@@ -98,7 +98,7 @@ using ChooseNode = std::function<ChosenNode(std::size_t index)>;
 NodeValues read_node_values(backend::Backend& backend, std::size_t count, const ChooseNode& choose,
                             graphs::NodeChanges* known);
 
-/// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words lent to
+/// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words attached to
 /// generators of a framework are hidden there: they lie outside of the pool, in other places for each capture.
 /// \param pool the graph's own one.
 /// \param allocations those of its capture.

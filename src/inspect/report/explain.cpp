@@ -36,7 +36,7 @@ int append(const std::string& path, int flags, std::string_view text) {
   return failed;
 }
 
-// What cannot be written to its file goes to standard error.
+// Writes to the output of the request, or to standard error if its file cannot be written.
 void write_output(const ExplainRequest& request, std::string_view text) {
   if (request.output != "stderr") {
     const int failed = append(request.output, O_CREAT, text);

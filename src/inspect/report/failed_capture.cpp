@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "backend/rules/call_stack.h"
+#include "backend/rules/capture_rules.h"
 #include "backend/rules/cuda_calls.h"
-#include "backend/rules/reported_call.h"
 
 namespace reprise::inspect {
 

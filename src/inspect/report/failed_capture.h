@@ -9,7 +9,7 @@
 #include "reprise/device.h"
 #include "reprise/error.h"
 
-// What a report says of a capture that failed, besides the findings of the device.
+// Parts of a report about a failed capture, besides the findings of the device.
 
 namespace reprise::inspect {
 

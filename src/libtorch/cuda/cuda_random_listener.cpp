@@ -76,15 +76,15 @@ void CudaRandomListener::begin(captures::Capture& capture) {
   if (!begins_with_cuda_tensors(capture)) return;
   try {
     words_ = random::LentWords::open(capture);
-    lend_to_registered(capture);
-    lend_to_default(capture);
+    attach_registered(capture);
+    attach_default(capture);
   } catch (...) {
     abandon();
     throw;
   }
 }
 
-void CudaRandomListener::lend_to_registered(const captures::Capture& capture) {
+void CudaRandomListener::attach_registered(const captures::Capture& capture) {
   for (const at::Generator& generator : registered_) {
     const auto source = std::make_shared<CudaGenerator>(generator);
     if (source->device() != capture.device())
@@ -101,7 +101,7 @@ void CudaRandomListener::lend_to_registered(const captures::Capture& capture) {
   }
 }
 
-void CudaRandomListener::lend_to_default(const captures::Capture& capture) {
+void CudaRandomListener::attach_default(const captures::Capture& capture) {
   const auto index = static_cast<c10::DeviceIndex>(capture.device().index());
   const auto source = std::make_shared<CudaGenerator>(at::cuda::detail::getDefaultCUDAGenerator(index));
   default_is_taken_ = !attach(source);  // which matters only if this capture draws
@@ -110,37 +110,38 @@ void CudaRandomListener::lend_to_default(const captures::Capture& capture) {
 
 // True also if it is attached to this capture already.
 bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator) {
-  if (std::ranges::any_of(lent_, [&](const Lent& one) { return one.generator->has_state_of(*generator); })) return true;
+  if (std::ranges::any_of(attached_, [&](const Attached& one) { return one.generator->has_state_of(*generator); }))
+    return true;
   memory::DeviceWords words = memory::allocate_hidden_words(sizeof(random::GraphRngState), generator->device());
-  lent_.reserve(lent_.size() + 1);
+  attached_.reserve(attached_.size() + 1);
   words_->lend(words.get());
   if (!generator->attach(words.get())) return false;
-  lent_.push_back({generator, std::move(words)});
+  attached_.push_back({generator, std::move(words)});
   return true;
 }
 
 void CudaRandomListener::started(captures::Capture& capture) {
-  if (!version::draws_by_capture_id || lent_.empty()) return;
+  if (!version::draws_by_capture_id || attached_.empty()) return;
   const std::uint64_t id = captures::find(capture.stream()).info.id;
-  for (const Lent& lent : lent_) lent.generator->takes_part(id);
+  for (const Attached& each : attached_) each.generator->takes_part(id);
 }
 
 void CudaRandomListener::body_began(captures::Capture& /*capture*/, const captures::Body& body) {
-  for (const Lent& lent : lent_) lent.generator->takes_part(body.id);
+  for (const Attached& each : attached_) each.generator->takes_part(body.id);
 }
 
 void CudaRandomListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
   if (words_ == nullptr) return;
   if (default_is_taken_) refuse_draws_of_others(capture.device(), graph.template_graph);
   auto draws = std::make_shared<random::CaptureDraws>();
-  for (Lent& lent : lent_) {
-    const std::optional<std::uint64_t> drawn = lent.generator->detach();
-    if (!drawn) refuse_draws(lent, graph.template_graph);
+  for (Attached& each : attached_) {
+    const std::optional<std::uint64_t> drawn = each.generator->detach();
+    if (!drawn) refuse_draws(each, graph.template_graph);
     if (drawn.value_or(0) == 0) continue;
-    refuse_draws_in_loops(capture, lent, graph.template_graph);
-    draws->add_drawn(lent.generator, std::move(lent.words), *drawn, graph.template_graph);
+    refuse_draws_in_loops(capture, each, graph.template_graph);
+    draws->add_drawn(each.generator, std::move(each.words), *drawn, graph.template_graph);
   }
-  lent_.clear();
+  attached_.clear();
   words_.reset();
   keep(std::move(draws), graph);
 }
@@ -155,9 +156,9 @@ void CudaRandomListener::refuse_draws_of_others(const Device& device, GraphHandl
                    device.str()));
 }
 
-void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_graph) const {
-  const Device device = lent.generator->device();
-  if (!is_used(device, template_graph, {reinterpret_cast<std::uintptr_t>(lent.words.get())})) return;
+void CudaRandomListener::refuse_draws(const Attached& attached, GraphHandle template_graph) const {
+  const Device device = attached.generator->device();
+  if (!is_used(device, template_graph, {reinterpret_cast<std::uintptr_t>(attached.words.get())})) return;
   throw UsageError(
       text::format("A capture of at::cuda::CUDAGraph with the same generator of {} was underway at the same time, so "
                    "the numbers drawn for each graph cannot be counted. Make one capture after the other, or "
@@ -165,11 +166,11 @@ void CudaRandomListener::refuse_draws(const Lent& lent, GraphHandle template_gra
                    device.str()));
 }
 
-void CudaRandomListener::refuse_draws_in_loops(const captures::Capture& capture, const Lent& lent,
+void CudaRandomListener::refuse_draws_in_loops(const captures::Capture& capture, const Attached& attached,
                                                GraphHandle template_graph) const {
   if (!capture.has_loops()) return;
   const inspect::GraphScan scan = inspect::scan_graph(capture.device().backend(), template_graph);
-  const auto words = reinterpret_cast<std::uintptr_t>(lent.words.get());
+  const auto words = reinterpret_cast<std::uintptr_t>(attached.words.get());
   for (const inspect::ScannedWord& word : scan.words)
     if (word.value == words && capture.repeats(scan.nodes[word.node].top))
       throw UsageError(text::format(
@@ -180,8 +181,8 @@ void CudaRandomListener::refuse_draws_in_loops(const captures::Capture& capture,
 }
 
 void CudaRandomListener::abandon() noexcept {
-  for (const Lent& lent : lent_) lent.generator->abandon();
-  lent_.clear();
+  for (const Attached& each : attached_) each.generator->abandon();
+  attached_.clear();
   words_.reset();
 }
 

@@ -33,24 +33,25 @@ class CudaRandomListener final : public graphs::DrawsListener<CudaRandomListener
   }
 
  private:
-  struct Lent {
+  struct Attached {
     std::shared_ptr<CudaGenerator> generator;
     memory::DeviceWords words;
   };
 
-  void lend_to_default(const captures::Capture& capture);
-  void lend_to_registered(const captures::Capture& capture);
+  void attach_default(const captures::Capture& capture);
+  void attach_registered(const captures::Capture& capture);
   bool attach(const std::shared_ptr<CudaGenerator>& generator);
   /// For an unknown number of draws: throws unless the graph draws nothing.
-  void refuse_draws(const Lent& lent, GraphHandle template_graph) const;
+  void refuse_draws(const Attached& attached, GraphHandle template_graph) const;
   /// Throws if the body of a while_ draws: each iteration would draw the same numbers.
-  void refuse_draws_in_loops(const captures::Capture& capture, const Lent& lent, GraphHandle template_graph) const;
-  /// Throws if the graph reads words that another capture lent.
+  void refuse_draws_in_loops(const captures::Capture& capture, const Attached& attached,
+                             GraphHandle template_graph) const;
+  /// Throws if the graph reads words of another capture.
   void refuse_draws_of_others(const Device& device, GraphHandle template_graph) const;
   void abandon() noexcept;
 
   std::vector<at::Generator> registered_;
-  std::vector<Lent> lent_;                    // while a capture is underway
+  std::vector<Attached> attached_;            // while a capture is underway
   std::shared_ptr<random::LentWords> words_;  // likewise
   bool default_is_taken_ = false;             // by another capture
 };

@@ -174,7 +174,7 @@ void GradientBuckets::reduce_in_order(const StreamRef& here) {
   }
 }
 
-// What does not lie in the bucket yet is copied there.
+// Copies gradients to the bucket that do not lie in it yet.
 void GradientBuckets::gather(Bucket& bucket, const StreamRef& here) {
   const at::NoGradGuard no_grad;
   for (const StreamRef& each : bucket.streams)

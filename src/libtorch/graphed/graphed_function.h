@@ -79,7 +79,7 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
   std::vector<at::Tensor> backward(const GraphedCall& call, const std::vector<at::Tensor>& output_gradients,
                                    std::uint64_t versions, bool whole);
 
-  /// How arguments do not fit the samples, a line for each that does not.
+  /// Describes the arguments that do not fit the samples, a line for each.
   std::vector<std::string> differences(const std::vector<at::Tensor>& arguments) const;
   /// Refuses a call, with such lines.
   [[noreturn]] void refuse_arguments(const std::vector<std::string>& differences) const;

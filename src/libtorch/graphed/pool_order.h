@@ -11,7 +11,7 @@
 
 #include "reprise/memory.h"
 
-// Which replay overwrites what, among the graphed callables of a pool.
+// Order of the graphed callables of a pool: which replay overwrites what.
 
 namespace reprise::libtorch {
 

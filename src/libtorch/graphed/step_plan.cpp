@@ -88,7 +88,7 @@ void StepPlan::find_leaves(GraphedSource& source) {
   source.parameters.assign(leaves_.begin() + of_modules, leaves_.end());
 }
 
-// What a step changes besides buffers.
+// Tensors that a step changes, besides buffers.
 std::vector<at::Tensor> StepPlan::state() const {
   std::vector<at::Tensor> all = leaves_;
   const auto add = [&](const std::vector<at::Tensor>& tensors) {
@@ -175,7 +175,7 @@ std::vector<std::shared_ptr<GraphedFunction>> StepPlan::make(std::vector<Graphed
         "model to a CUDA device or the host device before the optimizer is made.");
   const c10::DeviceGuard guard(device);
   refuse_in_capture(device, "graphed_step");
-  // What the next eager step would make and copy, so that the state before the warm-up is complete.
+  // Makes and copies what the next eager step would, so that the state before the warm-up is complete.
   core_->prepare("step");
   core_->update_rates();
   sources.front().state = state();

@@ -13,7 +13,7 @@
 
 namespace reprise::libtorch::detail {
 
-/// What the graphs of a step contain, and which of them is next.
+/// Contents of the graphs of a step, and which of them is next.
 ///
 /// A step over k micro-batches has up to three graphs, which share a pool:
 ///

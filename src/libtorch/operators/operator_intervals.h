@@ -13,7 +13,7 @@
 
 namespace reprise::libtorch {
 
-/// Which nodes the outermost operators of a capture made: those between the stream's dependencies at the beginning and
+/// Nodes that the outermost operators of a capture made: those between the stream's dependencies at the beginning and
 /// the end of one. For an OperatorWatch, which guards it by its mutex.
 class OperatorIntervals {
  public:
@@ -26,7 +26,7 @@ class OperatorIntervals {
   /// The number of the outermost operator that `op` is, or that called it; nullopt if that began before the watch, or
   /// has ended.
   std::optional<std::size_t> number_of(const RunningOperator& op) const;
-  /// How many outermost operators there are; their numbers go from 0.
+  /// Number of outermost operators, which are numbered from 0.
   std::size_t size() const noexcept { return intervals_.size(); }
   const std::string& name(std::size_t number) const { return intervals_[number].name; }
 

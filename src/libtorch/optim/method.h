@@ -12,7 +12,7 @@
 
 namespace reprise::libtorch::optim::detail {
 
-/// What an optimizer keeps of one parameter, on its device. Tensors that the options do not need are undefined; a
+/// State of an optimizer for one parameter, on its device. Tensors that the options do not need are undefined; a
 /// tensor that is there is never replaced, since graphs have its address.
 struct ParameterState {
   at::Tensor step, exp_avg, exp_avg_sq, max_exp_avg_sq;  ///< Adam and AdamW; `step` is a float32
@@ -35,7 +35,7 @@ struct StepOfGroup {
 /// The values of a group's options that are fixed when a step is captured: all but the learning rate.
 using Constants = std::array<double, 5>;
 
-/// What distinguishes one optimizer from another. Without a state of its own; thread-safe.
+/// Behaviour in which optimizers differ. Without a state of its own; thread-safe.
 class Method {
  public:
   using Groups = std::vector<torch::optim::OptimizerParamGroup>;

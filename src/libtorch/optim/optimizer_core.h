@@ -19,8 +19,8 @@
 
 namespace reprise::libtorch::optim::detail {
 
-/// What graphs share with the optimizer whose steps they contain: its state, its learning rates, and the groups with
-/// their options, as long as the optimizer is there.
+/// Data that graphs share with the optimizer whose steps they contain: its state, its learning rates, and the groups
+/// with their options, as long as the optimizer is there.
 ///
 /// Threads: as the optimizer; update_rates() and with_groups() also on threads that replay.
 class OptimizerCore {

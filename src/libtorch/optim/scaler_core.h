@@ -16,8 +16,8 @@
 
 namespace reprise::libtorch::detail {
 
-/// What graphs share with a GradScaler: its values on the device. And its protocol, which is the host's: where each
-/// optimizer is between unscale_() and update(), for eager work and for each capture.
+/// Data that graphs share with a GradScaler: its values on the device. And its protocol, which is the host's: where
+/// each optimizer is between unscale_() and update(), for eager work and for each capture.
 class ScalerCore : public std::enable_shared_from_this<ScalerCore> {
  public:
   class ProtocolAside;

@@ -3,7 +3,7 @@
 
 #include <torch/version.h>
 
-// What differs between the versions of libtorch, under one name each, in reprise::libtorch::version. A file is for its
+// Differences between versions of libtorch, under one name each, in reprise::libtorch::version. A file is for its
 // version and those after it, up to the next file. cmake/Torch.cmake has the oldest and the newest version. What is for
 // CUDA tensors lies in cuda/versions/.
 

@@ -16,7 +16,8 @@ namespace reprise::memory {
 /// The allocations that one capture made from its pool, in order, also those that were freed again: two captures of the
 /// same body get other addresses for the same allocations.
 ///
-/// Opened by the first allocation of the library's own allocators.
+/// Opened by the first allocation of the library's own allocators, or before it by FrozenListener::begin(), so that it
+/// also lists those of a framework's allocator.
 ///
 /// Thread-safe. Its mutex is locked after an allocator's.
 class REPRISE_EXPORT_INTERNAL AllocationLog {

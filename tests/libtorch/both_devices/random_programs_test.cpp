@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdlib>
+#include <cstdint>
 #include <optional>
 #include <random>
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "tests/libtorch/both_devices/device_fixture.h"
 #include "tests/libtorch/host/autocast.h"
+#include "tests/support/environment_number.h"
 
 // Random programs of tensors with views, autocast, work in place and functions of torch::autograd, run eagerly and
 // captured: the values must be the same to the last bit, replays with live inputs must not be refused, and those with a
@@ -235,16 +236,12 @@ class RandomTensorPrograms : public OnDevice {
     }
     return program;
   }
-
-  static std::uint64_t number(const char* variable, std::uint64_t otherwise) {
-    const char* const value = std::getenv(variable);
-    return value != nullptr ? std::strtoull(value, nullptr, 10) : otherwise;
-  }
 };
 
 TEST_F(RandomTensorPrograms, DoTheSameEagerlyAndCapturedAndNoticeFreedInputs) {
-  const std::uint64_t first = number("REPRISE_TENSOR_SEED", 1);
-  for (std::uint64_t seed = first; seed < first + number("REPRISE_TENSOR_PROGRAMS", 60); ++seed) {
+  const std::uint64_t first = reprise::test::environment_number("REPRISE_TENSOR_SEED", 1);
+  const std::uint64_t programs = reprise::test::environment_number("REPRISE_TENSOR_PROGRAMS", 60);
+  for (std::uint64_t seed = first; seed < first + programs; ++seed) {
     const TensorProgram program = generate(seed);
     const std::string found = check(program, program);
     if (found.empty()) continue;

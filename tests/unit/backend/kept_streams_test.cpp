@@ -23,7 +23,7 @@ class UsesEndedStreams final : public backend::Framework {
 
 class KeptStreams : public ::testing::Test {
  protected:
-  // What is kept goes to streams that are destroyed.
+  // Destroys the kept streams: without the framework, new ones take their handles and are not kept.
   ~KeptStreams() override {
     scope_.reset();
     default_device().synchronize();

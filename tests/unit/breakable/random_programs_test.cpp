@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <random>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/environment_number.h"
 #include "tests/unit/breakable/breakable_fixture.h"
 #include "tests/unit/random/random_fixture.h"
 
@@ -235,8 +236,8 @@ void run_in_small_cache(unsigned seed) {
 }
 
 unsigned programs() {
-  const char* const wanted = std::getenv("REPRISE_BREAKABLE_PROGRAMS");
-  return wanted != nullptr ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10)) : 60;
+  return static_cast<unsigned>(
+      reprise::test::environment_number("REPRISE_BREAKABLE_PROGRAMS", 60, 0, std::numeric_limits<unsigned>::max()));
 }
 
 TEST(RandomProgramsWithEagerParts, ComputeWhatEagerOnesDo) {

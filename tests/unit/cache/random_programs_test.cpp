@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
+#include <limits>
 #include <optional>
 #include <random>
 #include <string>
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/environment_number.h"
 #include "tests/unit/cache/cache_fixture.h"
 #include "tests/unit/random/random_fixture.h"
 
@@ -231,8 +232,8 @@ void run_program(unsigned seed, Seen& seen) {
 
 TEST(RandomProgramsOfGraphCaches, ComputeWhatEagerOnesDo) {
   const Warnings warnings;  // of keys that would thrash
-  const char* const wanted = std::getenv("REPRISE_CACHE_PROGRAMS");
-  const unsigned programs = wanted != nullptr ? static_cast<unsigned>(std::strtoul(wanted, nullptr, 10)) : 30;
+  const auto programs = static_cast<unsigned>(
+      reprise::test::environment_number("REPRISE_CACHE_PROGRAMS", 30, 0, std::numeric_limits<unsigned>::max()));
   Seen seen;
   for (unsigned seed = 0; seed < programs && !::testing::Test::HasFatalFailure(); ++seed) run_program(seed, seen);
   std::printf("%llu calls padded, %llu of them hits; %llu captures, %llu evictions, %llu captures after one by age\n",

@@ -58,7 +58,8 @@ class AtEnd {
   std::function<bool()> body_;
 };
 
-// Blocks of the sizes that few entries have: made at the end, they lie where freed ones lay.
+// Blocks of the heap as small as those of the library's lists. Allocated at the end, they reuse memory that the library
+// has freed; if it still writes there, their bytes change.
 using Blocks = std::vector<std::vector<unsigned char>>;
 constexpr unsigned char untouched = 0xEE;
 

@@ -22,8 +22,8 @@ struct WatchedNode {
   NodeType type = NodeType::empty;
 };
 
-/// What CUPTI and profilers call nodes: in the upper half the number of the graph, in the lower one that of the node in
-/// it, which is the same in the template and in its executables (measured with CUDA 13.0 on an H200).
+/// Numbers of nodes in CUPTI and profilers: in the upper half the number of the graph, in the lower one that of the
+/// node in it, which is the same in the template and in its executables (measured with CUDA 13.0 on an H200).
 struct NodeIds {
   std::vector<std::uint64_t> nodes;  ///< of the template's own nodes, in their order
   std::uint32_t exec = 0;            ///< the number of the executable

@@ -50,7 +50,7 @@ void note_refused(HostRuntime& runtime, Call call, const Result& result);
 /// Ends the capture: its streams are ordinary again. The graph stays.
 void finish_capture(HostRuntime& runtime, HostCapture& capture);
 
-/// ... and destroys its graph, unless that is the user's.
+/// Ends the capture likewise, and destroys its graph unless that is the user's.
 void drop_capture(HostRuntime& runtime, HostCapture& capture);
 
 /// Invalidates a capture whose graph is about to be destroyed, and makes it forget the graph.

@@ -12,7 +12,7 @@
 namespace reprise::backend::host {
 
 /// Calls destructors, one after the other, on its own thread. Started at the first one; lives until the process ends.
-/// Where the system lets no thread start, a wait for the destructors calls them.
+/// If the system starts no thread, a wait for the destructors calls them.
 class Reaper {
  public:
   static Reaper& instance() {

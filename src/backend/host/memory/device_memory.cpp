@@ -171,7 +171,7 @@ void DeviceMemory::poison(void* pointer) noexcept {
   fill(offset, bytes);
 }
 
-// What cannot be made accessible is not filled.
+// Leaves memory as it is that cannot be made accessible.
 void DeviceMemory::fill(std::size_t offset, std::size_t bytes) noexcept {
   if (protect_ && !enter()) return;
   fill_touched(base_ + offset, bytes);

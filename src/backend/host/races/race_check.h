@@ -54,7 +54,7 @@ class RaceCheck {
   void forget(const void* pointer, std::size_t bytes);
 
  private:
-  /// What is known of the nodes of a plan, by place, while they are visited.
+  /// Knowledge about the nodes of a plan, by place, while they are visited.
   struct PlanWalk {
     explicit PlanWalk(std::size_t nodes) : clocks(nodes), epochs(nodes), continued(nodes) {}
     std::vector<Clock> clocks;

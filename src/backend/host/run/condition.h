@@ -7,8 +7,8 @@
 
 namespace reprise::backend::host {
 
-/// The value behind a conditional handle. Launches set it to the default, kernels to what they like
-/// (set_host_condition()), and the conditional node reads it. Held by its graph and the plans made from that.
+/// The value of a conditional handle, held by its graph and the plans made from that. Each launch sets it to the
+/// default, kernels set it by set_host_condition(), and the conditional node reads it.
 struct HostCondition {
   explicit HostCondition(unsigned at_launch);
   ~HostCondition();

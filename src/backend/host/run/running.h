@@ -9,7 +9,7 @@
 
 namespace reprise::backend::host {
 
-/// Where an operation was submitted. A value that needs no memory.
+/// Place where an operation was submitted. A value that needs no memory.
 struct OperationPlace {
   StreamHandle stream = nullptr;  ///< as passed to the call
   /// Number of the node of a graph, from 0 in the order of creation; in a graph of a node with that node's number, as

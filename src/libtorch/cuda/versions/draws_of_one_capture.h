@@ -18,7 +18,7 @@ namespace reprise::libtorch::version {
 /// The generator counts draws of a capture by its id: takes_part() must be called.
 constexpr bool draws_by_capture_id = false;
 
-/// What a CUDA generator draws in one capture. To be used under the generator's mutex, but for constructor and
+/// Draws of a CUDA generator in one capture. To be used under the generator's mutex, but for constructor and
 /// destructor, which may allocate and free.
 ///
 /// The state of a generator is accessed as a graph of libtorch's, to which the generator passes it. The generator

@@ -115,7 +115,7 @@ template struct PrivateState<&at::CUDAGeneratorImpl::state_>;
 /// The generator counts draws of a capture by its id: takes_part() must be called.
 constexpr bool draws_by_capture_id = true;
 
-/// What a CUDA generator draws in one capture. To be used under the generator's mutex, but for constructor and
+/// Draws of a CUDA generator in one capture. To be used under the generator's mutex, but for constructor and
 /// destructor. Captures that are underway at once have a state each.
 class GeneratorDraws final {
  public:

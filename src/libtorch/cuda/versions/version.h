@@ -3,7 +3,7 @@
 
 #include <torch/version.h>
 
-// What differs between the versions of libtorch in its part for CUDA; as libtorch/versions/version.h for the rest.
+// Differences between versions of libtorch in its part for CUDA; as libtorch/versions/version.h for the rest.
 
 #if TORCH_VERSION_MINOR < 11
 #include "libtorch/cuda/versions/from_2_8.h"

@@ -34,8 +34,8 @@ TEST_F(ControlFlowMemory, MemoryThatABodyLeavesAllocatedBelongsToTheGraph) {
   EXPECT_EQ(first(*inside), 4) << "it stays mapped";
 }
 
-// Neither for the stream of the body, nor for the one that it was allocated for: that around the loop, or one that was
-// joined before it.
+// Allocated for the stream around the loop, or for one that was joined before it; within the loop, another buffer is
+// allocated for the stream of the body, or for the one around the loop.
 TEST_F(ControlFlowMemory, MemoryFromAroundALoopThatIsFreedInItIsNotGivenOutInIt) {
   const Stream side;
   for (const bool from_side : {false, true})

@@ -30,7 +30,7 @@ struct ListenerScenario {
   const char* scenario;  ///< its name
 };
 
-// In the order of listeners.h.
+// The order is that of Listeners::Own::in_order() in listeners.cpp.
 const ListenerScenario of_listeners[] = {
     {typeid(inspect::ReportListener), "capture_with_a_full_report"},
     {typeid(PoolListener), "capture_with_allocations"},
