@@ -102,7 +102,10 @@ void CaptureAnnotations::end_body(const captures::Body& body) {
   const auto ended = body_of(body.id);
   if (ended == nullptr) return;
   ended->finish();
-  keep_if_broken(ended);
+  if (keep_if_broken(ended)) {
+    (void)take_body(body.id);
+    return;
+  }
   const AnnotationLog log = ended->take_log();
   std::vector<backend::Edge> edges;
   if (needs_edges(log)) Checked(body.stream.device().backend()).graph_edges(body.graph, &edges);
@@ -118,15 +121,19 @@ void CaptureAnnotations::abandon_body(const captures::Body& body) noexcept {
   const auto ended = take_body(body.id);
   if (ended == nullptr) return;
   ended->finish();
-  keep_if_broken(ended);
+  (void)keep_if_broken(ended);
   ended->give_up();
 }
 
-// For broke_in(), which the report of the whole capture needs after the body.
-void CaptureAnnotations::keep_if_broken(const std::shared_ptr<CaptureAnnotations>& body) noexcept try {
+// For broke_in(), which the report of the whole capture needs after the body. Returns whether the body is broken.
+bool CaptureAnnotations::keep_if_broken(const std::shared_ptr<CaptureAnnotations>& body) noexcept {
   const std::scoped_lock lock(mutex_, body->mutex_);
-  if (body->broken_) broken_bodies_.push_back(body);
-} catch (...) {  // no memory: the report names the scope around the body
+  if (!body->broken_) return false;
+  try {
+    broken_bodies_.push_back(body);
+  } catch (...) {  // no memory: the report names the scope around the body
+  }
+  return true;
 }
 
 std::vector<std::pair<GraphNodeHandle, Annotation>> CaptureAnnotations::take_body_nodes() {

@@ -112,7 +112,7 @@ class CaptureAnnotations {
                      std::shared_ptr<ProgressMarks> marks);
   std::shared_ptr<CaptureAnnotations> body_of(std::uint64_t id) const noexcept;
   std::shared_ptr<CaptureAnnotations> take_body(std::uint64_t id) noexcept;
-  void keep_if_broken(const std::shared_ptr<CaptureAnnotations>& body) noexcept;
+  bool keep_if_broken(const std::shared_ptr<CaptureAnnotations>& body) noexcept;
   Annotation in_force() const;
   std::string within_this() const;
   std::size_t thread_of_caller();
