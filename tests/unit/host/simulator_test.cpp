@@ -306,10 +306,6 @@ TEST(HostSimulator, CanBeMadeByManyThreadsAtOnce) {
   for (std::thread& each : threads) each.join();
 }
 
-struct Throws {
-  REPRISE_KERNEL void operator()(Thread, int) const { throw std::runtime_error("a fault of the test"); }
-};
-
 TEST(HostSimulator, IsNotQueriedForCapturesOfAnotherOne) {
   const Warnings warnings;  // of the device that fails
   HostSimulator broken;
@@ -320,7 +316,8 @@ TEST(HostSimulator, IsNotQueriedForCapturesOfAnotherOne) {
     const StreamGuard current(capturing);
     other.capture_begin({.stream = capturing, .capture_error_mode = CaptureMode::relaxed});
   }
-  launch(failing, 1, Throws{}, 1);
+  call_on_host(
+      failing, [](void*) { throw std::runtime_error("a fault of the test"); }, nullptr);
   EXPECT_THROW(failing.synchronize(), BackendError);
   const DeviceGuard guard(sound.device());
   const Stream side;
