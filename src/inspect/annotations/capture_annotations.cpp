@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
-#include <ranges>
 #include <unordered_set>
 #include <utility>
 
@@ -180,8 +179,8 @@ std::string CaptureAnnotations::within_this() const {
   // Not waited for: the caller may hold it, with an error of a query of ours.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return {};
-  for (const auto& [id, body] : bodies_ | std::views::reverse)  // ids ascend: inner ones first
-    if (std::string text = body->within_this(); !text.empty()) return text;
+  for (auto body = bodies_.rbegin(); body != bodies_.rend(); ++body)  // ids ascend: inner ones first
+    if (std::string text = body->second->within_this(); !text.empty()) return text;
   for (const Thread& thread : threads_)
     if (thread.id == std::this_thread::get_id() && thread.in_force() != 0)
       return annotation_text(log_.annotations[thread.in_force()]);
@@ -327,8 +326,8 @@ Annotation CaptureAnnotations::broke_in(const CaptureReport& report) const {
   const std::lock_guard lock(mutex_);
   for (const auto& body : broken_bodies_)  // inner ones end first
     if (Annotation annotation = body->broke_in(report); !annotation.empty()) return annotation;
-  for (const auto& [id, body] : bodies_ | std::views::reverse)
-    if (Annotation annotation = body->broke_in(report); !annotation.empty()) return annotation;
+  for (auto body = bodies_.rbegin(); body != bodies_.rend(); ++body)
+    if (Annotation annotation = body->second->broke_in(report); !annotation.empty()) return annotation;
   if (!broken_ && !report.broken_by) return {};
   // Prefers the thread that broke it, if known and ever in a scope.
   const std::uint64_t number = report.broken_by ? report.broken_by->thread : 0;
