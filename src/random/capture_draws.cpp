@@ -152,6 +152,7 @@ std::shared_ptr<CaptureDraws> CaptureDraws::end(captures::Capture& capture) noex
 
 void CaptureDraws::close() noexcept {
   const std::lock_guard lock(mutex_);
+  closed_ = true;
   for (const auto& generator : held_) generator->end_capture();
   held_.clear();
 }
@@ -169,7 +170,15 @@ memory::DeviceWords CaptureDraws::allocate_unlocked(Lock& lock, const StreamRef&
   lock.unlock();
   memory::DeviceWords words = memory::allocate_words(sizeof(GraphRngState), stream);
   lock.lock();
+  require_open();
   return words;
+}
+
+void CaptureDraws::require_open() const {
+  if (closed_)
+    throw UsageError(
+        "Generator::philox_state: the capture ended while another thread drew random numbers in it; end it after the "
+        "call.");
 }
 
 // `body`: what the stream captures; null: the graph of the capture.
@@ -286,6 +295,7 @@ void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, memor
 PhiloxState CaptureDraws::draw(const std::shared_ptr<DrawSource>& generator, std::uint64_t increment,
                                const StreamRef& stream, const captures::Found& found) {
   Lock lock(mutex_);
+  require_open();
   const Level level = level_of(lock, generator, stream, found.info.graph, found.body.get());
   begin_after(level, stream, found.body.get());
   return {0, std::exchange(*level.increment, *level.increment + increment), level.words};
@@ -293,6 +303,7 @@ PhiloxState CaptureDraws::draw(const std::shared_ptr<DrawSource>& generator, std
 
 PhiloxState CaptureDraws::draw_for_child(const GraphDraws& of_child, const captures::ChildNode& child) {
   Lock lock(mutex_);
+  require_open();
   const captures::Body* const body = child.body.get();
   const Level level = level_of(lock, of_child.generator, child.stream, child.graph, body);
   if (body != level.body || std::ranges::find(child.dependencies, level.head) == child.dependencies.end())

@@ -123,7 +123,9 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
     std::vector<StreamHandle>* dependent = nullptr;
   };
   using Lock = std::unique_lock<std::mutex>;
-  static memory::DeviceWords allocate_unlocked(Lock& lock, const StreamRef& stream);
+  memory::DeviceWords allocate_unlocked(Lock& lock, const StreamRef& stream);
+  /// Of draws that found the capture before its end. \throws UsageError after close()
+  void require_open() const;
   /// Unlocks where it allocates; what it returns is of the time after that.
   Level level_of(Lock& lock, const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph,
                  const captures::Body* body);
@@ -146,6 +148,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   bool ordered_ = false;  // a launch of the executable came after `cleared_`, and so do all further ones
   // Members that replays use are above.
   std::mutex mutex_;                               // guards `draws_` and the rest while the capture is underway
+  bool closed_ = false;                            // the capture has ended
   std::vector<std::unique_ptr<LoopDraws>> loops_;  // of bodies that are being captured
   captures::AddedEdges edges_;                     // from head nodes
   std::vector<std::shared_ptr<DrawSource>> held_;  // until close()
