@@ -124,7 +124,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   };
   using Lock = std::unique_lock<std::mutex>;
   memory::DeviceWords allocate_unlocked(Lock& lock, const StreamRef& stream);
-  /// Of draws that found the capture before its end. \throws UsageError after close()
+  /// Refuses draws that found the capture before its end. \throws UsageError after close()
   void require_open() const;
   /// Unlocks where it allocates; what it returns is of the time after that.
   Level level_of(Lock& lock, const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph,
