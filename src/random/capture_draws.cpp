@@ -152,7 +152,6 @@ std::shared_ptr<CaptureDraws> CaptureDraws::end(captures::Capture& capture) noex
 
 void CaptureDraws::close() noexcept {
   const std::lock_guard lock(mutex_);
-  closed_ = true;
   for (const auto& generator : held_) generator->end_capture();
   held_.clear();
 }

@@ -89,6 +89,11 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   /// The graph of these draws, which has ended its capture, becomes a child of another capture's. Each replay of the
   /// parent draws for it, in its place among the parent's own draws, and the copy reads the parent's words.
   void add_to_parent(const captures::ChildNode& child) const;
+  /// Refuses further draws: the runtime's capture is about to be ended.
+  void capture_ends() noexcept {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
   /// Notifies that a stream is about to be destroyed; its handle may be reused.
   void stream_ends(const StreamRef& stream) noexcept;
 
@@ -124,7 +129,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   };
   using Lock = std::unique_lock<std::mutex>;
   memory::DeviceWords allocate_unlocked(Lock& lock, const StreamRef& stream);
-  /// Refuses draws that found the capture before its end. \throws UsageError after close()
+  /// Refuses draws that found the capture before its end. \throws UsageError after capture_ends()
   void require_open() const;
   /// Unlocks where it allocates; what it returns is of the time after that.
   Level level_of(Lock& lock, const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph,
@@ -148,7 +153,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   bool ordered_ = false;  // a launch of the executable came after `cleared_`, and so do all further ones
   // Members that replays use are above.
   std::mutex mutex_;                               // guards `draws_` and the rest while the capture is underway
-  bool closed_ = false;                            // the capture has ended
+  bool closed_ = false;                            // draws are refused
   std::vector<std::unique_ptr<LoopDraws>> loops_;  // of bodies that are being captured
   captures::AddedEdges edges_;                     // from head nodes
   std::vector<std::shared_ptr<DrawSource>> held_;  // until close()

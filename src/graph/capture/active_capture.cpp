@@ -205,6 +205,7 @@ void ActiveCapture::unwind() noexcept {
   if (!capturing_ && listeners_begun_ == 0) return;  // committed, or nothing had begun
   end_uses();
   if (capturing_) {
+    capture().capture_ends();
     try {
       if (!report_) keep(describe(observe()));
     } catch (...) {

@@ -164,11 +164,12 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   // The runtime's copy of the template may hold what the graph attached to it.
   child.in_use_elsewhere = true;
 
+  const ActiveCapture::Use active(capture);
+  if (!active) throw UsageError(text::format("{}: the capture is over: call it before its end.", call));
   backend::NodeParams params = backend::ChildGraphNodeParams{child.template_graph};
   GraphNodeHandle node = nullptr;
   runtime.graph_add_node(&node, found.info.graph, {dependencies, edges}, params);
-  // The runtime removes no node while the capture is underway (401).
-  if (const ActiveCapture::Use active(capture); active) active->bodies().begin_addition();
+  active->bodies().begin_addition();  // the runtime removes no node while the capture is underway (401)
   runtime.graph_node_params(node, &params);
   GraphHandle const copy = std::get<backend::ChildGraphNodeParams>(params).graph;
   const captures::ChildNode as_child{capture, stream, found.info.graph,    found.body, dependencies,
@@ -176,10 +177,8 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   for (CaptureListener* const listener : child.listeners.in_order()) listener->added_as_child(as_child);
   runtime.stream_update_capture_dependencies(stream.native(), {&node, 1}, backend::UpdateDependencies::set);
   if (children != nullptr) children->added(graph_ids, {node, found.info.graph, found.body});
-  if (const ActiveCapture::Use active(capture); active) {
-    active->bodies().end_addition();
-    active->add_inner_nodes(child.counted.nodes());
-  }
+  active->bodies().end_addition();
+  active->add_inner_nodes(child.counted.nodes());
 }
 
 }  // namespace graphs

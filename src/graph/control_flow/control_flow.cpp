@@ -174,10 +174,12 @@ class BodyCapture {
   BodyCapture& operator=(const BodyCapture&) = delete;
 
   const StreamRef& stream() const noexcept { return stream_; }
-  /// False if the body broke its capture, of which end() throws. \throws UsageError if the whole capture has ended.
-  bool is_intact() const {
-    (void)active();
-    return stream_.capture_status() == CaptureStatus::active;
+  /// Sets the condition again if the body repeats, unless the body broke its capture, of which end() throws.
+  /// \throws UsageError if the whole capture has ended.
+  void set_condition(backend::ConditionalHandle handle) const {
+    const auto owner = active();
+    if (request_.repeats() && stream_.capture_status() == CaptureStatus::active)
+      launch_setter(request_, handle, stream_, false);
   }
 
   void end() {
@@ -276,21 +278,21 @@ void capture_body(const Request& request, const captures::Found& found, const Co
     const backend::UserCode user_code;
     request.bodies[number](capture.stream());
   }
-  if (capture.is_intact() && request.repeats()) launch_setter(request, made.handle, capture.stream(), false);
+  capture.set_condition(made.handle);
   capture.end();
 }
 
 void capture_conditional(const Request& request, const std::shared_ptr<void>& held) {
   const captures::Found found = require_capture(request);
   const auto children = held != nullptr ? graphs::CaptureChildren::of(*found.capture) : nullptr;
-  {
+  const ConditionalNode made = [&] {
     const graphs::ActiveCapture::Use active(*found.capture);
     if (!active || (held != nullptr && children == nullptr))
       throw UsageError(text::format("{}: the capture is over: call it before its end.", request.call));
     if (children != nullptr) children->hold({held});
     active->bodies().begin_addition();
-  }
-  const ConditionalNode made = add_node(request, found.info.graph);
+    return add_node(request, found.info.graph);
+  }();
   for (std::size_t i = 0; i < request.bodies.size(); ++i) capture_body(request, found, made, i);
   if (const graphs::ActiveCapture::Use active(*found.capture); active) active->bodies().end_addition();
 }
