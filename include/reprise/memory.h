@@ -60,9 +60,9 @@ struct PoolStatistics {
 ///
 /// *Streams.* Memory is allocated for a stream and follows its order of work: a freed block is reused at once, without
 /// waiting, but only for the same stream (the per-thread default stream is another one on each thread). Use by other
-/// streams must be declared with record_stream(): reuse is then
-/// deferred after the free until the work submitted to those streams by then has completed. Blocks of a destroyed
-/// Stream can be used by other streams once the work of that stream has completed.
+/// streams must be declared with record_stream(): reuse is then deferred after the free until the work submitted to
+/// those streams by then has completed. Blocks of a destroyed Stream can be used by other streams once the work of that
+/// stream has completed.
 ///
 /// *Choice.* The smallest cached block that fits, the lowest address among equals. If none fits, a new segment; if the
 /// driver has no memory left, all cached memory that no graph needs is released and the allocation tried again; then

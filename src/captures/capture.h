@@ -84,8 +84,8 @@ class REPRISE_EXPORT_INTERNAL Capture {
 
   const StreamRef& stream() const noexcept { return stream_; }  ///< the one that it begins on
   Device device() const noexcept { return stream_.device(); }
-  /// As the user gave them. For the thread that begins and ends the capture; others may come while that abandons it,
-  /// and have the four below.
+  /// As the user gave them. For the thread that begins and ends the capture: others may call while the graph, which
+  /// owns these, is emptied, and use mode() to allows_empty(), which are copies.
   const GraphOptions& options() const noexcept { return options_; }
   CaptureMode mode() const noexcept { return mode_; }
   const std::string& name() const noexcept { return name_; }  ///< of the graph
@@ -101,8 +101,8 @@ class REPRISE_EXPORT_INTERNAL Capture {
 
   /// The runtime captures no more.
   bool is_over() const noexcept { return over_.load(std::memory_order_relaxed); }
-  /// Locked shared while a call on any thread uses an attached value that the owner of the capture also owns, and
-  /// exclusively to detach that. No code of users runs under it.
+  /// Locked shared while a call on any thread uses an attached value that belongs to the graph of the capture, and
+  /// exclusively to detach that. No body of the user's runs under it.
   std::shared_mutex& owner_gate() const noexcept { return owner_gate_; }
 
   /// The runtime's number of this capture. Unique among the devices of a type. Added by captures::find() when it is

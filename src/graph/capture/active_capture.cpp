@@ -56,7 +56,7 @@ void ActiveCapture::begin(const char* call) {
   if (!runtime.allowing(ErrorCode::illegal_state).stream_begin_capture(stream, underway.mode()))
     refuse_capturing_stream(call);
   capturing_ = true;
-  // Captures of a per-thread default stream are found by their ids alone.
+  // Another stream on each thread: on others, the capture is found by its id alone.
   if (backend::is_per_thread_stream(stream)) underway.query_id();
   underway.attach(active_capture_of, std::shared_ptr<ActiveCapture>(std::shared_ptr<void>(), this));
   for (CaptureListener* const listener : listeners_) listener->started(underway);

@@ -53,9 +53,9 @@ class ActiveCapture {
   void commit() noexcept { listeners_begun_ = 0; }
 
   captures::Capture& capture() const noexcept { return registered_.capture(); }
-  /// One of a capture while a call on any thread uses it, from begin() on; the end of the capture waits for that. False
-  /// once the end has begun, and for captures without one. Not to be held while code of users runs, nor twice by one
-  /// thread.
+  /// Access to the ActiveCapture of a capture for a call on any thread, from begin() on: the end of the capture waits
+  /// until it is destroyed. False once the end has begun, and for captures that have none. Not to be held while a body
+  /// of the user's runs, nor twice by one thread.
   class Use {
    public:
     explicit Use(captures::Capture& capture) noexcept;
@@ -89,7 +89,7 @@ class ActiveCapture {
   std::optional<CaptureReport> take_report() noexcept { return std::exchange(report_, std::nullopt); }
 
  private:
-  void end_uses() noexcept;
+  void end_uses() noexcept;  // waits for those underway; later ones are false
   GraphHandle end_runtime_capture(const backend::CaptureFindings& findings);
   [[noreturn]] void refuse_incomplete(const backend::CaptureFindings& findings);
   void refuse_empty(GraphHandle template_graph);  // unless it has nodes

@@ -35,8 +35,8 @@ void call(const Function& function) noexcept try {
   warn("A function of launch_host() threw something that is not a std::exception.");
 }
 
-// The function as the only resource: on the thread that calls it the runtime must not be called, as destructors of what
-// it holds may do. With its memory in the queue, which there may be none for later.
+// The function as an entry of the release queue, made before the launch, since there may be no memory after it. On the
+// thread that calls the function nothing is destroyed: destructors may call the runtime, which is forbidden there.
 using Queueable = std::unique_ptr<memory::ReleaseQueue::Resources>;
 
 Queueable queueable(Function function) {

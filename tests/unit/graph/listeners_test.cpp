@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -196,42 +197,52 @@ class PerThreadStreams final : public backend::test::FaultyBackend {
   static StreamHandle meant(StreamHandle stream) { return stream == handle() ? of_this_thread : stream; }
 };
 
-TEST_F(Capturing, OfAPerThreadDefaultStreamIsNotTakenForThatOfAnotherThread) {
-  static auto& streams = *new PerThreadStreams(default_device().backend());  // devices live until the process ends
-  const Device device(streams);
-  const StreamRef stream(device, PerThreadStreams::handle());
-  PerThreadStreams::of_this_thread = stream_.ref().native();
-  const GraphOptions options{.capture_error_mode = CaptureMode::thread};
-  ActiveCapture capture(stream, options, {}, {});
-  capture.begin("test");
-  std::thread([&] {
-    const Stream other(device);
-    PerThreadStreams::of_this_thread = other.native();
-    const backend::Checked runtime(device.backend());
-    runtime.stream_begin_capture(stream.native(), CaptureMode::thread);
-    EXPECT_EQ(captures::find(stream).part, captures::Part::foreign);
+// A capture of this thread's per-thread default stream.
+class CapturingAPerThreadStream : public ::testing::Test {
+ protected:
+  CapturingAPerThreadStream() {
+    PerThreadStreams::of_this_thread = stream_.ref().native();
+    capture_.begin("test");
+  }
+  /// Runs on a thread with a stream of its own for the handle.
+  void on_another_thread(const std::function<void()>& run) const {
+    std::thread([&] {
+      const Stream other(device_);
+      PerThreadStreams::of_this_thread = other.native();
+      run();
+    }).join();
+  }
+
+  static PerThreadStreams& streams() {
+    static auto& made = *new PerThreadStreams(default_device().backend());  // devices live until the process ends
+    return made;
+  }
+
+  const SideStream stream_;
+  const Device device_{streams()};
+  const StreamRef per_thread_{device_, PerThreadStreams::handle()};
+  const GraphOptions options_{.capture_error_mode = CaptureMode::thread};
+  ActiveCapture capture_{per_thread_, options_, {}, {}};
+};
+
+TEST_F(CapturingAPerThreadStream, IsNotTheCaptureOfAnotherThread) {
+  on_another_thread([&] {
+    const backend::Checked runtime(device_.backend());
+    runtime.stream_begin_capture(per_thread_.native(), CaptureMode::thread);
+    EXPECT_EQ(captures::find(per_thread_).part, captures::Part::foreign);
     GraphHandle graph = nullptr;
-    runtime.stream_end_capture(stream.native(), &graph);
+    runtime.stream_end_capture(per_thread_.native(), &graph);
     runtime.graph_destroy(graph);
-  }).join();
-  EXPECT_EQ(captures::find(stream).part, captures::Part::own);
+  });
+  EXPECT_EQ(captures::find(per_thread_).part, captures::Part::own);
 }
 
-TEST_F(Capturing, OfAPerThreadDefaultStreamIsNotThatOfAThreadThatCapturesNothing) {
-  static auto& streams = *new PerThreadStreams(default_device().backend());  // devices live until the process ends
-  const Device device(streams);
-  const StreamRef stream(device, PerThreadStreams::handle());
-  PerThreadStreams::of_this_thread = stream_.ref().native();
-  const GraphOptions options{.capture_error_mode = CaptureMode::thread};
-  ActiveCapture capture(stream, options, {}, {});
-  capture.begin("test");
-  std::thread([&] {
-    const Stream other(device);
-    PerThreadStreams::of_this_thread = other.native();
-    EXPECT_EQ(captures::find(stream).part, captures::Part::none);
-    EXPECT_EQ(captures::find_own(stream), nullptr) << "its memory would come from the pool of the graph";
-  }).join();
-  EXPECT_EQ(captures::find_own(stream).get(), &capture.capture());
+TEST_F(CapturingAPerThreadStream, IsNoneOfAThreadThatCapturesNothing) {
+  on_another_thread([&] {
+    EXPECT_EQ(captures::find(per_thread_).part, captures::Part::none);
+    EXPECT_EQ(captures::find_own(per_thread_), nullptr) << "its memory would come from the pool of the graph";
+  });
+  EXPECT_EQ(captures::find_own(per_thread_).get(), &capture_.capture());
 }
 
 // Resources.
