@@ -61,8 +61,9 @@ using SegmentMap = std::map<const void*, MemoryBlock*, std::less<>>;
 struct MemoryBlock {
   std::byte* address = nullptr;
   std::size_t bytes = 0;
-  StreamHandle stream =
-      nullptr;  ///< that it is allocated for, or a number of a thread: owner_of(); the same for a whole segment
+  /// The stream that it is allocated for, or a number of a thread (owner_of() in allocator_impl.cpp); the same for a
+  /// whole segment.
+  StreamHandle stream = nullptr;
   Pool* pool = nullptr;
   MemoryBlock* previous = nullptr;  ///< the neighbour below, or null at the start of the segment
   MemoryBlock* next = nullptr;      ///< the neighbour above, or null at the end of the segment

@@ -162,8 +162,8 @@ void CaptureDraws::stream_ends(const StreamRef& stream) noexcept {
   for (const auto& draws : loops_) std::erase(draws->dependent, stream.native());
 }
 
-// Unlocked meanwhile: where memory is short, an allocation releases what waits for launches, and destroys streams, of
-// which stream_ends() is notified, and objects of users.
+// Unlocks for the allocation: where memory is short, that releases what waits for launches. It may destroy streams, of
+// which stream_ends() is notified, and runs destructors of users.
 memory::DeviceWords CaptureDraws::allocate_unlocked(Lock& lock, const StreamRef& stream) {
   require_kernel(stream.device());
   lock.unlock();
