@@ -76,8 +76,9 @@ REPRISE_EXPORT c10::intrusive_ptr<c10d::Backend> init_process_group(c10::Device 
 
 /// Options of DataParallel.
 struct DataParallelOptions {
-  /// Gradients are reduced together up to this size: as PyTorch's `bucket_cap_mb=25`.
-  std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// Gradients are reduced together until they have this size. The last reduction of a step has nothing to run beside
+  /// it: small buckets leave it short. Where a reduction takes long to begin, as between machines, larger ones pay.
+  std::size_t bucket_bytes = std::size_t{4} << 20;
   /// Gradients are averaged over all ranks; false: added.
   bool average = true;
   /// finish() takes zeros for the gradients of parameters that backward() did not reach, instead of refusing them.
@@ -97,11 +98,12 @@ struct DataParallelOptions {
 ///
 /// *Buckets.* The gradients of each type of values lie together in buckets, in the reverse order of the parameters.
 /// When the last gradient of a bucket is there, a second stream, which waits for the streams of the gradients, reduces
-/// it by one all-reduce. Buckets are reduced in their order, so that it is the same on all ranks.
+/// it by one all-reduce; a third one copies gradients into the bucket before. Buckets are reduced in their order, so
+/// that it is the same on all ranks.
 ///
 /// *Gradients* are views of the buckets from then on (PyTorch's `gradient_as_bucket_view`). `zero_grad()` may drop
-/// them, and they are copied in again; with `zero_grad(false)` they stay, and backward() writes there at once. Read and
-/// clip them after finish().
+/// them, and they are copied in again, from memory that is held until finish(); with `zero_grad(false)` they stay, and
+/// backward() writes there at once. Read and clip them after finish().
 ///
 /// *Graphs* that captured a backward() keep the process group and the buckets. They may be destroyed before this object
 /// and the group, or after them. A graph is replayed by all ranks, as often by each.

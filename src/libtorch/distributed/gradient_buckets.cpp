@@ -57,26 +57,24 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> trained, c10::Device d
       communicator_(GroupCommunicator::of(group, here_)),
       average_(options.average),
       allow_unused_(options.allow_unused),
+      copies_(here_),
       side_(here_) {
   for (NamedTensor& each : trained) gradients_.push_back({std::move(each)});
   fill_buckets(options.bucket_bytes);
 }
 
-// In reverse order, in which backward() mostly computes them. A bucket is complete when it is full, or when no
+// In reverse order, in which backward() mostly computes them. A bucket is complete when it has the bytes, or when no
 // parameter of its type is left.
 void GradientBuckets::fill_buckets(std::size_t bucket_bytes) {
   std::map<c10::ScalarType, std::pair<std::vector<std::size_t>, std::size_t>> open;  // gradients, and their bytes
   for (std::size_t i = gradients_.size(); i-- > 0;) {
     const at::Tensor& parameter = gradients_[i].parameter.tensor;
-    const auto bytes = static_cast<std::size_t>(padded_count(parameter)) * parameter.element_size();
     auto& [gradients, size] = open[parameter.scalar_type()];
-    if (!gradients.empty() && size + bytes > bucket_bytes) {
-      add_bucket(gradients);
-      gradients.clear();
-      size = 0;
-    }
     gradients.push_back(i);
-    size += bytes;
+    size += static_cast<std::size_t>(padded_count(parameter)) * parameter.element_size();
+    if (size < bucket_bytes) continue;
+    add_bucket(gradients);
+    open.erase(parameter.scalar_type());
   }
   for (const auto& [type, last] : open) add_bucket(last.first);
 }
@@ -116,6 +114,7 @@ void GradientBuckets::remove_hooks() noexcept {
 
 void GradientBuckets::connect() {
   const StreamRef here = current_stream(here_);
+  copies_.wait(here);
   for (const Bucket& each : buckets_) reduce(each, here);
   here.wait(side_);
 }
@@ -134,6 +133,7 @@ void GradientBuckets::drop_round() noexcept {
   for (Bucket& each : buckets_) {
     each.missing = each.gradients.size();
     each.streams.clear();
+    each.copied.clear();
   }
 }
 
@@ -174,33 +174,32 @@ void GradientBuckets::reduce_in_order(const StreamRef& here) {
   }
 }
 
-// Copies gradients to the bucket that do not lie in it yet.
+// Copies gradients to the bucket that do not lie in it yet. On a stream of its own: the backward pass need not wait for
+// the copies, nor the copies for the reductions of the buckets before.
 void GradientBuckets::gather(Bucket& bucket, const StreamRef& here) {
   const at::NoGradGuard no_grad;
+  copies_.wait(here);
   for (const StreamRef& each : bucket.streams)
-    if (each != here) here.wait(each);
-  // A gradient of another stream is released for that one, which does not know of the copy.
-  const bool has_others = std::ranges::any_of(bucket.streams, [&](const StreamRef& each) { return each != here; });
-  std::vector<at::Tensor> found, views;
+    if (each != here) copies_.wait(each);
+  const StreamGuard on_copies(copies_.ref());
+  std::vector<at::Tensor> views;
   for (const std::size_t each : bucket.gradients) {
     const Gradient& gradient = gradients_[each];
-    const at::Tensor& now = gradient.parameter.tensor.grad();
+    at::Tensor& now = gradient.parameter.tensor.mutable_grad();
     if (!gradient.arrived) {
       gradient.view.zero_();
     } else if (!is_at(now, gradient.view)) {
-      found.push_back(now);
+      bucket.copied.push_back(now);
       views.push_back(gradient.view);
-      if (has_others) now.record_stream(c10_stream(here));
     }
+    now = gradient.view;
   }
-  if (!found.empty()) at::_foreach_copy_(views, found);
-  for (const std::size_t each : bucket.gradients)
-    gradients_[each].parameter.tensor.mutable_grad() = gradients_[each].view;
+  if (!views.empty()) at::_foreach_copy_(views, bucket.copied);
 }
 
 void GradientBuckets::reduce(const Bucket& bucket, const StreamRef& here) {
   hold_in_capture(here);
-  side_.wait(here);
+  side_.wait(copies_);
   const StreamGuard on_side(side_.ref());
   const at::NoGradGuard no_grad;
   c10d::AllreduceOptions options;
@@ -237,6 +236,11 @@ void GradientBuckets::finish() {
   for (Bucket& each : buckets_) each.missing = 0;
   reduce_in_order(here);
   here.wait(side_);
+  // Their memory is released for the stream that they were computed on. Another one than this does not wait for the
+  // copies.
+  for (const Bucket& bucket : buckets_)
+    if (std::ranges::any_of(bucket.streams, [&](const StreamRef& each) { return each != here; }))
+      for (const at::Tensor& each : bucket.copied) each.record_stream(c10_stream(copies_.ref()));
   drop_round();
 }
 

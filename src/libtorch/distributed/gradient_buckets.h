@@ -59,6 +59,7 @@ class GradientBuckets : public std::enable_shared_from_this<GradientBuckets> {
     std::vector<std::size_t> gradients = {};
     std::size_t missing = 0;
     std::vector<StreamRef> streams = {};  // of the gradients that arrived
+    std::vector<at::Tensor> copied = {};  // gradients that are kept until their copies are done
   };
 
   void fill_buckets(std::size_t bucket_bytes);
@@ -74,7 +75,8 @@ class GradientBuckets : public std::enable_shared_from_this<GradientBuckets> {
   const Device here_;
   const std::shared_ptr<GroupCommunicator> communicator_;
   const bool average_, allow_unused_;
-  const Stream side_;  // of the all-reduces
+  const Stream copies_;  // into the buckets
+  const Stream side_;    // of the all-reduces
 
   std::mutex mutex_;  // guards the rest
   std::vector<Gradient> gradients_;

@@ -38,7 +38,7 @@ class DataParallelTraining : public TwoProcesses {
   /// Each bucket has few parameters.
   static DataParallelOptions small_buckets() {
     DataParallelOptions options;
-    options.bucket_bytes = 1500;
+    options.bucket_bytes = 700;
     return options;
   }
   static optim::SGDOptions sgd() { return optim::SGDOptions(0.1).momentum(0.9); }
@@ -104,6 +104,16 @@ TEST_F(DataParallelTraining, KeepsTheTypesOfGradientsApart) {
   (x.sum() + y.sum() * (rank() * 2)).backward();
   parallel.finish();
   EXPECT_TRUE(torch::equal(y.grad().cpu(), torch::ones({5}, torch::kDouble)));
+}
+
+TEST_F(DataParallelTraining, ReducesSmallGradientsWithTheLargeOneThatFollows) {
+  std::vector<Tensor> parameters;
+  for (int i = 0; i < 3; ++i)
+    for (const std::int64_t size : {1000, 3}) parameters.push_back(torch::ones({size}, device_).requires_grad_());
+  DataParallelOptions options;
+  options.bucket_bytes = 2000;
+  const DataParallel parallel(parameters, make_group(), options);
+  EXPECT_EQ(parallel.bucket_count(), 3U);
 }
 
 TEST_F(DataParallelTraining, RefusesOtherShapesAndNamesBothRanksOnEach) {
@@ -196,7 +206,21 @@ std::set<std::size_t> dependents(const std::vector<GraphNode>& nodes, std::size_
   return found;
 }
 
-TEST_F(DataParallelTraining, ReducesABucketWhileOtherGradientsAreComputed) {
+// What was captured between the first and the last node whose text has this, and does not wait for the first one.
+std::size_t nodes_beside(const std::vector<GraphNode>& nodes, const std::string& text, std::size_t expected) {
+  std::vector<std::size_t> found;
+  for (const GraphNode& each : nodes)
+    if (each.str().find(text) != std::string::npos) found.push_back(each.index());
+  EXPECT_EQ(found.size(), expected);
+  if (found.empty()) return 0;
+  const std::set<std::size_t> after_first = dependents(nodes, found.front());
+  EXPECT_TRUE(after_first.contains(found.back())) << "one after another";
+  std::size_t beside = 0;
+  for (std::size_t i = found.front(); i < found.back(); ++i) beside += after_first.contains(i) ? 0U : 1U;
+  return beside;
+}
+
+TEST_F(DataParallelTraining, CopiesAndReducesABucketWhileOtherGradientsAreComputed) {
   if (device_.is_cuda()) GTEST_SKIP() << "nodes of NCCL have no name that is known";
   auto model = make_perceptron(7);
   model->to(device_);
@@ -207,16 +231,23 @@ TEST_F(DataParallelTraining, ReducesABucketWhileOtherGradientsAreComputed) {
     parallel.finish();
   });
   const std::vector<GraphNode> nodes = graph.nodes();
-  std::vector<std::size_t> reductions;
-  for (const GraphNode& each : nodes)
-    if (each.str().find("allreduce") != std::string::npos) reductions.push_back(each.index());
-  ASSERT_EQ(reductions.size(), parallel.bucket_count());
-  // What was captured after the first reduction, and before the last one, does not wait for it.
-  const std::set<std::size_t> after_first = dependents(nodes, reductions.front());
-  std::size_t beside = 0;
-  for (std::size_t i = reductions.front(); i < reductions.back(); ++i) beside += after_first.contains(i) ? 0U : 1U;
-  EXPECT_GT(beside, 4U);
-  EXPECT_TRUE(after_first.contains(reductions.back()));  // one after another
+  EXPECT_GE(nodes_beside(nodes, "allreduce", parallel.bucket_count()), 6U);
+  EXPECT_GE(nodes_beside(nodes, "aten::copy_", model->parameters().size()), 3U);  // the backward of the first layer
+}
+
+TEST_F(DataParallelTraining, KeepsGradientsUntilTheirCopiesAreDone) {
+  const Tensor x = torch::ones({1000}, device_).requires_grad_(), y = torch::ones({1000}, device_).requires_grad_();
+  DataParallel parallel({y, x}, make_group(), {.bucket_bytes = 1});
+  CUDAGraph graph = capture([&] {
+    (x * (rank() + 1)).sum().backward();  // copied beside what follows, which allocates
+    Tensor sum = torch::zeros({1000}, device_);
+    for (int i = 0; i < 8; ++i) sum = sum + torch::full({1000}, 100.0F, device_);
+    (y * sum).sum().backward();
+    parallel.finish();
+  });
+  graph.replay();
+  EXPECT_TRUE(torch::equal(x.grad().cpu(), torch::full({1000}, 1.5F)));
+  EXPECT_TRUE(torch::equal(y.grad().cpu(), torch::full({1000}, 800.0F)));
 }
 
 }  // namespace
