@@ -61,16 +61,16 @@ function(reprise_add_libtorch_tests name) # as reprise_add_libtorch_program()
   # scheduler that runs one operation at a time.
   if(NOT name STREQUAL "graphed")
     add_test(NAME ${name}.with_one_device COMMAND ${program})
-    set_tests_properties(${name}.with_one_device PROPERTIES LABELS libtorch TIMEOUT 600
+    set_tests_properties(${name}.with_one_device PROPERTIES LABELS libtorch TIMEOUT ${reprise_test_limit}
       ENVIRONMENT "REPRISE_HOST_DEVICES=1;REPRISE_DEVICE=host")
   endif()
   add_test(NAME ${name}.with_two_devices COMMAND ${program})
-  set_tests_properties(${name}.with_two_devices PROPERTIES LABELS libtorch TIMEOUT 600
+  set_tests_properties(${name}.with_two_devices PROPERTIES LABELS libtorch TIMEOUT ${reprise_test_limit}
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_RACES=1"
     FAIL_REGULAR_EXPRESSION "warning: race")
   list(JOIN ${program}_with_gates ":" with_gates)
   add_test(NAME ${name}.by_steps COMMAND ${program} "--gtest_filter=-${with_gates}")
-  set_tests_properties(${name}.by_steps PROPERTIES LABELS libtorch TIMEOUT 600
+  set_tests_properties(${name}.by_steps PROPERTIES LABELS libtorch TIMEOUT ${reprise_test_limit}
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_SCHEDULER=1")
 endfunction()
 
@@ -80,7 +80,7 @@ function(reprise_add_linked_libtorch_test)
   reprise_set_libtorch_program(reprise_linked_libtorch_test)
   if(REPRISE_LIBTORCH_TESTS)
     add_test(NAME libtorch.is_linked COMMAND reprise_linked_libtorch_test)
-    set_tests_properties(libtorch.is_linked PROPERTIES LABELS libtorch TIMEOUT 120)
+    set_tests_properties(libtorch.is_linked PROPERTIES LABELS libtorch TIMEOUT ${reprise_test_limit})
   endif()
 endfunction()
 
@@ -91,7 +91,7 @@ function(reprise_add_cuda_tensor_tests name) # as reprise_add_libtorch_program()
     reprise_add_suites(reprise_${name}_tests libtorch.${name} libtorch)
   elseif(REPRISE_LIBTORCH_TESTS)
     add_test(NAME ${name} COMMAND reprise_${name}_tests)
-    set_tests_properties(${name} PROPERTIES LABELS libtorch TIMEOUT 600
+    set_tests_properties(${name} PROPERTIES LABELS libtorch TIMEOUT ${reprise_test_limit}
       SKIP_REGULAR_EXPRESSION "Skipped\nthere is no CUDA device")
   endif()
 endfunction()
