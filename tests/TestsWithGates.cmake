@@ -109,4 +109,5 @@ set(reprise_graphed_tests_with_gates
 set(reprise_distributed_tests_with_gates
   GraphsWithCollectives.NameTheLastScopeThatTheyReached
   GraphsWithCollectives.ThatAnotherRankDoesNotReplayAreAbortedAndNamed
+  KilledRanks.*
 )

@@ -85,6 +85,9 @@ bool run(const Options& options) {
   say("rank {} of {} on {}: loss {:.4f} at first, {:.4f} after {} steps of {:.0f} us; parameters add up to {:.6f}\n",
       environment.rank, environment.world_size, device.str(), first, last, options.steps, time.count() / options.steps,
       sum);
+  // The store ends with the process that runs it: none ends before all are done.
+  if (environment.world_size > 1)
+    if (const auto all_done = group->barrier()) all_done->wait();
   return last < first;
 }
 

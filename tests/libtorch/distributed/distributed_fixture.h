@@ -54,7 +54,7 @@ class TwoProcesses : public ::testing::Test {
   /// Waits for the other process.
   void meet(const std::string& where) const {
     store_->set(where + std::to_string(rank()), "here");
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(5);
     while (!store_->check({where + std::to_string(1 - rank())})) {  // wait() would keep others from the connection
       ASSERT_LT(std::chrono::steady_clock::now(), end) << "the other process did not come to " << where;
       std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <optional>
+#include <string>
+#include <thread>
 
+#include "inspect/annotations/annotation_text.h"
 #include "tests/libtorch/distributed/distributed_fixture.h"
 
 // Graphs with collectives, the ends of their groups, and waits for a time.
@@ -31,6 +34,13 @@ class GraphsWithCollectives : public TwoProcesses {
         parallel.finish();
       }
     });
+  }
+  /// The last mark of a replay that goes no further, once it is there.
+  static void wait_for_mark(const CUDAGraph& graph, const std::string& mark) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(5);
+    while (inspect::annotation_text(graph.last_mark().value_or(Annotation{})) != mark &&
+           std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
   }
   void expect_average(float factor) { EXPECT_TRUE(torch::equal(x_.grad().cpu(), torch::full({3}, 1.5F * factor))); }
 
@@ -97,6 +107,7 @@ TEST_F(GraphsWithCollectives, ThatAnotherRankDoesNotReplayAreAbortedAndNamed) {
   capture_into(another, parallel);
   if (rank() == 0) {
     graph.replay();
+    wait_for_mark(graph, "forward, pass=backward");
     std::optional<TimeoutError> error;
     try {
       graph.synchronize(milliseconds(200));
@@ -138,6 +149,7 @@ TEST_F(GraphsWithCollectives, NameTheLastScopeThatTheyReached) {
   });
   if (rank() == 0) {
     graph.replay();
+    wait_for_mark(graph, "before");
     try {
       graph.synchronize(milliseconds(300));
       ADD_FAILURE() << "the other rank does not replay";

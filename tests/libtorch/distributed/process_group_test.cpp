@@ -111,6 +111,19 @@ TEST_F(EnvironmentOfAProcess, OfOneProcessNeedsNoOther) {
   EXPECT_TRUE(torch::equal(x.grad().cpu(), torch::full({3}, 2.0F)));
 }
 
+TEST_F(TwoProcesses, MeetAtABarrier) {
+  const auto group = make_group();
+  const Tensor x = torch::ones({3}, device_);
+  std::vector<Tensor> values{x};
+  c10d::AllreduceOptions options;
+  options.asyncOp = false;
+  if (const auto work = group->allreduce(values, options)) work->synchronize();
+  stream_->synchronize();
+  store_->set("came" + std::to_string(rank()), "here");
+  if (const auto work = group->barrier()) work->wait();
+  EXPECT_TRUE(store_->check({"came" + std::to_string(1 - rank())}));
+}
+
 TEST(ProcessGroupsOfSeveral, OnHostDevicesAreRefused) {
   const ProcessEnvironment environment{.rank = 0, .world_size = 2};
   try {

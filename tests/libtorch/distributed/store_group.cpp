@@ -19,6 +19,8 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
+constexpr std::chrono::minutes patience{5};  // for processes that have died
+
 struct Memory {
   explicit Memory(const at::Tensor& tensor)
       : data(static_cast<std::uint8_t*>(tensor.mutable_data_ptr())),
@@ -56,23 +58,36 @@ class StoreGroup::Exchange {
     const std::string round = name_ + "/" + std::to_string(executed_++) + "/";
     store_->set(round + std::to_string(rank_), own);
     std::vector<Bytes> found;
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (int rank = 0; rank < size_; ++rank) {
       const std::string key = round + std::to_string(rank);
-      while (!store_->check({key})) {
-        if (aborted) return std::nullopt;
-        TORCH_CHECK(std::chrono::steady_clock::now() < end, "The other processes did not come to ", round);
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-      }
+      if (!wait_for(key)) return std::nullopt;
       found.push_back(store_->get(key));
     }
     return found;
+  }
+  void meet() {
+    if (!all({1})) return;
+    const std::string round = name_ + "/" + std::to_string(executed_++) + "/left/";
+    if (rank_ != 0) return store_->set(round + std::to_string(rank_), "left");
+    for (int rank = 1; rank < size_; ++rank)
+      if (!wait_for(round + std::to_string(rank))) return;
   }
   int executed() const noexcept { return executed_; }
 
   std::atomic<bool> aborted{false};
 
  private:
+  // Unlike that of the store it leaves the connection to others meanwhile. False once the group was aborted.
+  bool wait_for(const std::string& key) const {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (!store_->check({key})) {
+      if (aborted) return false;
+      TORCH_CHECK(std::chrono::steady_clock::now() < end, "The other processes did not come to ", key);
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return true;
+  }
+
   const c10::intrusive_ptr<c10d::Store> store_;
   const std::string name_;
   const int rank_, size_;
@@ -125,6 +140,11 @@ c10::intrusive_ptr<c10d::Work> StoreGroup::allgather(std::vector<std::vector<at:
     for (std::size_t rank = 0; rank < all->size(); ++rank) all_values[rank].write(all->at(rank));
   };
   submit(inputs.front(), "StoreGroup::allgather", work, memory);
+  return nullptr;
+}
+
+c10::intrusive_ptr<c10d::Work> StoreGroup::barrier(const c10d::BarrierOptions& /*options*/) {
+  exchange_->meet();
   return nullptr;
 }
 

@@ -28,6 +28,9 @@ class StoreGroup final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& outputs,
                                            std::vector<at::Tensor>& inputs,
                                            const c10d::AllgatherOptions& options) override;
+  /// Waits for all processes, when this one waits for no collective any more. The last one to return is rank 0, which
+  /// may run the store: the others need it no longer then.
+  c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
   /// Collectives that wait for other processes end at once, and leave undefined values.
   void abort() override;
 
