@@ -279,15 +279,31 @@ TEST_F(CudaNodeTest, ArgumentsInAnUnknownFormHaveNoBlock) {
     EXPECT_FALSE(packed_arguments(extra).has_value());
 }
 
-TEST_F(CudaNodeTest, KernelsOfTheLibraryAreKnownByTheirFunctionsOnTheDevice) {
-  static const KernelRecord own;
+TEST_F(CudaNodeTest, KernelsOfTheLibraryAreKnownByTheirFunctionsOnEveryDevice) {
+  KernelRecord made;  // its function is another one in each context
+  made.cuda_function = [](const KernelRecord&, FunctionHandle* function) {
+    *function = handle<CUfunction>(reinterpret_cast<std::uintptr_t>(FakeDriver::contexts().back()) + 0xf0000);
+    return 0;
+  };
+  static const KernelRecord own = made;
   add_own_record(own);
-  own.cuda_functions.add(3, handle<CUfunction>(0x0f3));
-  EXPECT_EQ(own_record(backend_, handle<CUfunction>(0x0f3)), &own);
+  CudaBackend other(driver_.api(), 1, 1);
+  FunctionHandle here = nullptr, there = nullptr, not_own = nullptr;
+  EXPECT_EQ(backend_.kernel_function(own, &here), ErrorCode::success);
+  EXPECT_EQ(other.kernel_function(own, &there), ErrorCode::success);
+  ASSERT_NE(here, there);
+  // A graph of one device can have nodes of the other one.
+  for (const CudaBackend* const backend : {&std::as_const(backend_), &std::as_const(other)})
+    for (FunctionHandle const function : {here, there}) EXPECT_EQ(own_record(*backend, function), &own);
   EXPECT_EQ(own_record(backend_, handle<CUfunction>(0x0f4)), nullptr);
   EXPECT_EQ(own_record(backend_, nullptr), nullptr);
-  const CudaBackend other(driver_.api(), 1, 1);
-  EXPECT_EQ(own_record(other, handle<CUfunction>(0x0f3)), nullptr);
+  made.cuda_function = [](const KernelRecord&, FunctionHandle* function) {
+    *function = handle<CUfunction>(0xabc);
+    return 0;
+  };
+  static const KernelRecord of_user = made;
+  EXPECT_EQ(backend_.kernel_function(of_user, &not_own), ErrorCode::success);
+  EXPECT_EQ(own_record(backend_, not_own), nullptr);
 }
 
 class CudaCopyTest : public CudaNodeTest {
