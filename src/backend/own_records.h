@@ -28,7 +28,12 @@ const KernelRecord& make_own_record(const char* symbol) {
   return known;
 }
 
-/// The record of a kernel of this library; null for any other kernel. Thread-safe.
+/// For a CUDA backend, which found the kernel's function on one of its devices. Of kernels that are not this library's
+/// nothing is kept. Thread-safe.
+void add_own_function(const KernelRecord& record, FunctionHandle function);
+
+/// The record of a kernel of this library, also where it runs on another device than `backend`: a graph can have nodes
+/// of several. Null for any other kernel. Thread-safe.
 const KernelRecord* own_record(const Backend& backend, FunctionHandle function);
 
 }  // namespace reprise::backend

@@ -279,15 +279,31 @@ TEST_F(CudaNodeTest, ArgumentsInAnUnknownFormHaveNoBlock) {
     EXPECT_FALSE(packed_arguments(extra).has_value());
 }
 
-TEST_F(CudaNodeTest, KernelsOfTheLibraryAreKnownByTheirFunctionsOnTheDevice) {
-  static const KernelRecord own;
+TEST_F(CudaNodeTest, KernelsOfTheLibraryAreKnownByTheirFunctionsOnEveryDevice) {
+  KernelRecord made;  // its function is another one in each context
+  made.cuda_function = [](const KernelRecord&, FunctionHandle* function) {
+    *function = handle<CUfunction>(reinterpret_cast<std::uintptr_t>(FakeDriver::contexts().back()) + 0xf0000);
+    return 0;
+  };
+  static const KernelRecord own = made;
   add_own_record(own);
-  own.cuda_functions.add(3, handle<CUfunction>(0x0f3));
-  EXPECT_EQ(own_record(backend_, handle<CUfunction>(0x0f3)), &own);
+  CudaBackend other(driver_.api(), 1, 1);
+  FunctionHandle here = nullptr, there = nullptr, not_own = nullptr;
+  EXPECT_EQ(backend_.kernel_function(own, &here), ErrorCode::success);
+  EXPECT_EQ(other.kernel_function(own, &there), ErrorCode::success);
+  ASSERT_NE(here, there);
+  // A graph of one device can have nodes of the other one.
+  for (const CudaBackend* const backend : {&std::as_const(backend_), &std::as_const(other)})
+    for (FunctionHandle const function : {here, there}) EXPECT_EQ(own_record(*backend, function), &own);
   EXPECT_EQ(own_record(backend_, handle<CUfunction>(0x0f4)), nullptr);
   EXPECT_EQ(own_record(backend_, nullptr), nullptr);
-  const CudaBackend other(driver_.api(), 1, 1);
-  EXPECT_EQ(own_record(other, handle<CUfunction>(0x0f3)), nullptr);
+  made.cuda_function = [](const KernelRecord&, FunctionHandle* function) {
+    *function = handle<CUfunction>(0xabc);
+    return 0;
+  };
+  static const KernelRecord of_user = made;
+  EXPECT_EQ(backend_.kernel_function(of_user, &not_own), ErrorCode::success);
+  EXPECT_EQ(own_record(backend_, not_own), nullptr);
 }
 
 class CudaCopyTest : public CudaNodeTest {
@@ -392,6 +408,33 @@ TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {
   EXPECT_EQ(params.bytes, 40U) << "two pitches, and the last row";
   EXPECT_EQ(params.row_bytes, 8U);
   EXPECT_EQ(params.rows, 3U);
+}
+
+// An update of the executable refuses other memory types, and torch captures copies with DEVICE and HOST.
+TEST_F(CudaCopyTest, KeepsTheMemoryTypesThatItWasMadeWithWhereTheyFit) {
+  driver_.api().cuPointerGetAttributes = [](unsigned, CUpointer_attribute*, void** values, CUdeviceptr address) {
+    *static_cast<unsigned*>(values[0]) = address < 0x20000 ? unsigned{CU_MEMORYTYPE_DEVICE} : 0;
+    return CUDA_SUCCESS;
+  };
+  driver_.copy = device_to_host();
+  const auto set = [&](std::uintptr_t to, std::uintptr_t from) -> const CUDA_MEMCPY3D& {
+    const NodeParams params = MemcpyNodeParams{to_pointer(to), to_pointer(from), 16};
+    EXPECT_EQ(backend_.graph_node_set_params(handle<CUgraphNode>(1), params), ErrorCode::success);
+    return driver_.changed.memcpy.copyParams;
+  };
+  const CUDA_MEMCPY3D& kept = set(0x30000, 0x11000);
+  EXPECT_EQ(kept.srcMemoryType, CU_MEMORYTYPE_DEVICE);
+  EXPECT_EQ(kept.srcDevice, 0x11000U);
+  EXPECT_EQ(kept.dstMemoryType, CU_MEMORYTYPE_HOST);
+  EXPECT_EQ(kept.dstHost, to_pointer(0x30000));
+  EXPECT_EQ(kept.dstDevice, 0U);
+  const CUDA_MEMCPY3D& moved = set(0x12000, 0x30000);  // a template takes other kinds of memory
+  EXPECT_EQ(moved.srcMemoryType, CU_MEMORYTYPE_UNIFIED);
+  EXPECT_EQ(moved.srcDevice, 0x30000U);
+  EXPECT_EQ(moved.dstMemoryType, CU_MEMORYTYPE_UNIFIED);
+  EXPECT_EQ(moved.dstDevice, 0x12000U);
+  driver_.copy.srcMemoryType = driver_.copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
+  EXPECT_EQ(set(0x30000, 0x11000).dstMemoryType, CU_MEMORYTYPE_UNIFIED);
 }
 
 TEST_F(CudaNodeTest, NodesOfASmallGraphAreReadByOneCall) {

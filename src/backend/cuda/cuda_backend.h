@@ -89,6 +89,9 @@ class CudaBackend final : public Backend {
   CUresult set_kernel_attributes(CUgraphNode node, const LaunchConfig& config) const;
   CUresult kernel_params(CUgraphNode node, KernelNodeParams* params) const;
   CUresult node_params(CUgraphNode node, CUgraphNodeType type, NodeParams* params) const;
+  /// What the driver takes as other params of a node that is there.
+  CUgraphNodeParams changed_params(CUgraphNode node, const NodeParams& params) const;
+  bool lies_on_device(CUdeviceptr address) const;
 
   // Disabled sets: cuda_backend_disabled.cpp.
   CUresult set_params(CUgraphExec exec, CUgraphNode node, const NodeParams& params) const;

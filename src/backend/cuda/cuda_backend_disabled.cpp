@@ -10,7 +10,7 @@
 namespace reprise::backend::cuda {
 
 CUresult CudaBackend::set_params(CUgraphExec exec, CUgraphNode node, const NodeParams& params) const {
-  CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
+  CUgraphNodeParams wanted = changed_params(node, params);
   return driver_.cuGraphExecNodeSetParams(exec, node, &wanted);
 }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include "backend/cuda/conditional_nodes.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
@@ -199,10 +201,41 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
   }
 }
 
+bool CudaBackend::lies_on_device(CUdeviceptr address) const {
+  unsigned type = 0;
+  CUpointer_attribute memory_type = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+  void* value = &type;
+  return driver_.cuPointerGetAttributes(1, &memory_type, &value, address) == CUDA_SUCCESS &&
+         type == CU_MEMORYTYPE_DEVICE;
+}
+
+// An executable takes a copy only with the memory types that it was made with, which are not UNIFIED in nodes that
+// cudaMemcpyAsync makes with a kind.
+CUgraphNodeParams CudaBackend::changed_params(CUgraphNode node, const NodeParams& params) const {
+  CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
+  CUDA_MEMCPY3D present{};
+  if (wanted.type != CU_GRAPH_NODE_TYPE_MEMCPY || driver_.cuGraphMemcpyNodeGetParams(node, &present) != CUDA_SUCCESS)
+    return wanted;
+  CUDA_MEMCPY3D& copy = wanted.memcpy.copyParams;
+  const auto keeps = [this](CUmemorytype type, CUdeviceptr address) {
+    return (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST) &&
+           lies_on_device(address) == (type == CU_MEMORYTYPE_DEVICE);
+  };
+  if (keeps(present.srcMemoryType, copy.srcDevice)) {
+    copy.srcMemoryType = present.srcMemoryType;
+    if (copy.srcMemoryType == CU_MEMORYTYPE_HOST) copy.srcHost = to_pointer(std::exchange(copy.srcDevice, 0));
+  }
+  if (keeps(present.dstMemoryType, copy.dstDevice)) {
+    copy.dstMemoryType = present.dstMemoryType;
+    if (copy.dstMemoryType == CU_MEMORYTYPE_HOST) copy.dstHost = to_pointer(std::exchange(copy.dstDevice, 0));
+  }
+  return wanted;
+}
+
 Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams& params) {
   if (const char* const why = refusal_of(params)) return {ErrorCode::not_supported, why};
   return enter(Call::graph_node_set_params, [&] {
-    CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
+    CUgraphNodeParams wanted = changed_params(node, params);
     const CUresult result = driver_.cuGraphNodeSetParams(node, &wanted);
     const auto* const kernel = std::get_if<KernelNodeParams>(&params);
     const bool has_attributes = kernel != nullptr && !kernel->without_attributes;

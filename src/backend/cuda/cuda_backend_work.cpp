@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/own_records.h"
 #include "support/immortal.h"
 
 // The work of streams: copies, sets, kernels, host functions.
@@ -140,6 +141,7 @@ Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* 
   // First what may throw bad_alloc: a function that the record has is never added again. Not within enter(), which
   // would leave its context current.
   functions_of_records().add(found, kernel);
+  add_own_function(kernel, found);
   kernel.cuda_functions.add(index_, found);
   *function = found;
   return ErrorCode::success;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/own_records.h"
 
-#include <algorithm>
 #include <mutex>
 #include <shared_mutex>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "support/immortal.h"
@@ -14,6 +14,7 @@ namespace {
 struct OwnRecords {
   std::shared_mutex mutex;
   std::unordered_set<const KernelRecord*> records;
+  std::unordered_map<FunctionHandle, const KernelRecord*> functions;  // of all CUDA devices
 };
 
 OwnRecords& own_records() {
@@ -30,16 +31,21 @@ const KernelRecord& add_own_record(const KernelRecord& record) {
   return record;
 }
 
+void add_own_function(const KernelRecord& record, FunctionHandle function) {
+  OwnRecords& own = own_records();
+  const std::unique_lock lock(own.mutex);
+  if (own.records.contains(&record)) own.functions.insert_or_assign(function, &record);
+}
+
 const KernelRecord* own_record(const Backend& backend, FunctionHandle function) {
   OwnRecords& own = own_records();
   const std::shared_lock lock(own.mutex);
-  // The function of a host device is the record itself.
-  const bool on_host = backend.type() == DeviceType::host;
-  const auto found = on_host ? own.records.find(reinterpret_cast<const KernelRecord*>(function))
-                             : std::ranges::find_if(own.records, [&](const KernelRecord* record) {
-                                 return function != nullptr && record->cuda_functions.find(backend.index()) == function;
-                               });
-  return found != own.records.end() ? *found : nullptr;
+  if (backend.type() == DeviceType::host) {  // there the function is the record itself
+    const auto found = own.records.find(reinterpret_cast<const KernelRecord*>(function));
+    return found != own.records.end() ? *found : nullptr;
+  }
+  const auto found = own.functions.find(function);
+  return found != own.functions.end() ? found->second : nullptr;
 }
 
 }  // namespace reprise::backend
