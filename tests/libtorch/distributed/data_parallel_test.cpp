@@ -250,5 +250,25 @@ TEST_F(DataParallelTraining, KeepsGradientsUntilTheirCopiesAreDone) {
   EXPECT_TRUE(torch::equal(y.grad().cpu(), torch::full({1000}, 800.0F)));
 }
 
+TEST_F(DataParallelTraining, KeepsGradientsOfAnotherStreamUntilTheirCopiesAreDone) {
+  const Tensor x = torch::ones({1000}, device_).requires_grad_();
+  DataParallel parallel({x}, make_group());
+  const Stream other(*here_);
+  CUDAGraph graph = capture([&](const StreamRef& here) {
+    other.wait(here);
+    {
+      const StreamGuard guard(other);
+      (x * (rank() + 1)).sum().backward();
+    }
+    parallel.finish();  // the stream of the backward pass does not wait for it
+    const StreamGuard guard(other);
+    std::vector<Tensor> all_that_is_free;
+    for (int i = 0; i < 8; ++i) all_that_is_free.push_back(torch::full({1000}, 100.0F, device_));
+    here.wait(other);
+  });
+  graph.replay();
+  EXPECT_TRUE(torch::equal(x.grad().cpu(), torch::full({1000}, 1.5F)));
+}
+
 }  // namespace
 }  // namespace reprise::libtorch::test
