@@ -45,7 +45,7 @@ class PythonStep:
         torch.cuda.current_stream().wait_stream(stream)
         self.optimizer.zero_grad()
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=stream):  # that of the nodes which accumulate gradients
             self.train(x, target)
 
     def train(self, x, target):
