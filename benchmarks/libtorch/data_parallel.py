@@ -23,7 +23,7 @@ from graphed_callables import perceptron
 
 # {name: (layers, width, rows of each rank)}
 NETWORKS = {"12 x 1024, batch 512": (12, 1024, 512), "4 x 4096, batch 256": (4, 4096, 256)}
-WARM_UPS = 11  # what PyTorch's notes on CUDA graphs ask for
+WARM_UPS = 11  # what PyTorch's notes on CUDA graphs require
 FLOOR, DDP, DDP_VIEWS, OURS = "without reductions", "DDP", "DDP, gradient_as_bucket_view", "reprise"
 
 
@@ -45,7 +45,7 @@ class PythonStep:
         torch.cuda.current_stream().wait_stream(stream)
         self.optimizer.zero_grad()
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=stream):  # that of the nodes which accumulate gradients
             self.train(x, target)
 
     def train(self, x, target):
@@ -73,7 +73,7 @@ class Program:
         self.process = subprocess.Popen([path], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, bufsize=1)
 
-    def ask(self, line):
+    def request(self, line):
         self.process.stdin.write(line + "\n")
         answer = self.process.stdout.readline()
         if not answer:
@@ -81,8 +81,8 @@ class Program:
         return answer.strip()
 
     def make(self, layers, width, rows, bucket_bytes):
-        number = self.ask(f"make {layers} {width} {rows} {bucket_bytes}").split()[1]
-        return lambda steps: float(self.ask(f"measure {number} {steps}"))
+        number = self.request(f"make {layers} {width} {rows} {bucket_bytes}").split()[1]
+        return lambda steps: float(self.request(f"measure {number} {steps}"))
 
     def end(self):
         self.process.stdin.close()
@@ -129,7 +129,7 @@ def main():
     arguments = parser.parse_args()
     if "RANK" not in os.environ or torch.cuda.device_count() < 2:
         sys.exit("data_parallel.py: error: expected two GPUs, and to be started by torchrun (see --help)")
-    os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # as PyTorch's notes ask for
+    os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # as PyTorch's notes require
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
@@ -137,7 +137,7 @@ def main():
     program, rows, missed = Program(arguments.program), [], 0
     for name, network in NETWORKS.items():
         found = medians(sides_of(program, network, arguments, device), arguments, device)
-        program.ask("drop")
+        program.request("drop")
         beside = min(found[DDP], found[DDP_VIEWS])
         missed += found[OURS] > beside
         for kind, us in found.items():

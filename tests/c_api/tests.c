@@ -19,7 +19,7 @@ void destroy_objects(const struct objects* objects) {
 
 void wait_for(const struct objects* objects, const int* value, int expected) {
   const time_t begin = time(NULL);
-  while (*value != expected && time(NULL) - begin < 10) EXPECT_OK(reprise_graph_reset(objects->graph));
+  while (*value != expected && time(NULL) - begin < 60) EXPECT_OK(reprise_graph_reset(objects->graph));
 }
 
 const struct c_test c_tests[] = {

@@ -20,6 +20,9 @@ namespace {
 
 constexpr std::int64_t aligned_bytes = 256;  // for wide loads of kernels
 
+// The backward pass has work enough; other ranks wait for the reductions.
+constexpr StreamOptions before_others{.priority = -5};  // the highest of CUDA's
+
 /// Does not keep the buckets alive, which keep the parameter.
 struct GradientHook final : torch::autograd::PostAccumulateGradHook {
   GradientHook(std::weak_ptr<GradientBuckets> of, std::size_t number) : buckets(std::move(of)), parameter(number) {}
@@ -57,26 +60,36 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> trained, c10::Device d
       communicator_(GroupCommunicator::of(group, here_)),
       average_(options.average),
       allow_unused_(options.allow_unused),
-      copies_(here_),
-      side_(here_) {
+      copies_(here_, before_others),
+      side_(here_, before_others) {
   for (NamedTensor& each : trained) gradients_.push_back({std::move(each)});
   fill_buckets(options.bucket_bytes);
 }
 
-// In reverse order, in which backward() mostly computes them. A bucket is complete when it has the bytes, or when no
-// parameter of its type is left.
+// In reverse order, in which backward() mostly computes them. A bucket of each type gets half of what is left:
+// reductions are few, and nothing runs beside the last one, which is short.
 void GradientBuckets::fill_buckets(std::size_t bucket_bytes) {
-  std::map<c10::ScalarType, std::pair<std::vector<std::size_t>, std::size_t>> open;  // gradients, and their bytes
+  struct Open {
+    std::vector<std::size_t> gradients = {};
+    std::size_t bytes = 0;  // of these
+    std::size_t left = 0;   // bytes in no bucket yet
+  };
+  std::map<c10::ScalarType, Open> types;
+  const auto bytes_of = [](const at::Tensor& parameter) {
+    return static_cast<std::size_t>(padded_count(parameter)) * parameter.element_size();
+  };
+  for (const Gradient& each : gradients_)
+    types[each.parameter.tensor.scalar_type()].left += bytes_of(each.parameter.tensor);
   for (std::size_t i = gradients_.size(); i-- > 0;) {
     const at::Tensor& parameter = gradients_[i].parameter.tensor;
-    auto& [gradients, size] = open[parameter.scalar_type()];
-    gradients.push_back(i);
-    size += static_cast<std::size_t>(padded_count(parameter)) * parameter.element_size();
-    if (size < bucket_bytes) continue;
-    add_bucket(gradients);
-    open.erase(parameter.scalar_type());
+    Open& open = types[parameter.scalar_type()];
+    open.gradients.push_back(i);
+    open.bytes += bytes_of(parameter);
+    const std::size_t enough = std::clamp(open.left / 2, bucket_bytes / 8, bucket_bytes);
+    if (open.bytes < enough && open.bytes < open.left) continue;
+    add_bucket(open.gradients);
+    open = {.left = open.left - open.bytes};
   }
-  for (const auto& [type, last] : open) add_bucket(last.first);
 }
 
 void GradientBuckets::add_bucket(const std::vector<std::size_t>& gradients) {

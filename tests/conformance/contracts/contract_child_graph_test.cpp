@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "tests/conformance/contracts/contract.h"
 
@@ -238,7 +240,8 @@ TEST_P(ChildGraphContract, ItsUserObjectsLiveWithTheParent) {
   EXPECT_EQ(destroyed, 0) << "the executable holds what the child held";
   destroy(exec);
   EXPECT_OK(backend().device_synchronize());
-  for (int i = 0; i < 5000 && destroyed == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const auto end = std::chrono::steady_clock::now() + reprise::test::patience;
+  while (destroyed == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_EQ(destroyed, 1);
 }
 

@@ -47,9 +47,10 @@ class OnDevice : public ::testing::Test {
     side.synchronize();
   }
 
-  /// True once the condition is, false if it is not within seconds. The runtime destroys graphs on a thread of its own.
+  /// True once the condition is, false if it is not within a minute. The runtime destroys graphs on a thread of its
+  /// own.
   static bool eventually(const std::function<bool()>& condition) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     while (!condition()) {
       if (std::chrono::steady_clock::now() > end) return false;
       std::this_thread::yield();

@@ -116,6 +116,20 @@ TEST_F(DataParallelTraining, ReducesSmallGradientsWithTheLargeOneThatFollows) {
   EXPECT_EQ(parallel.bucket_count(), 3U);
 }
 
+TEST_F(DataParallelTraining, GivesEachBucketHalfOfTheGradientsThatAreLeft) {
+  std::vector<Tensor> parameters;
+  for (int i = 0; i < 12; ++i) parameters.push_back(torch::ones({1024}, device_).requires_grad_());
+  const auto group = make_group();
+  DataParallelOptions options;
+  EXPECT_EQ(DataParallel(parameters, group, options).bucket_count(), 1U);  // less than the least
+  options.bucket_bytes = 25000;
+  EXPECT_EQ(DataParallel(parameters, group, options).bucket_count(), 4U);  // of 6, 3, 2 and 1
+  options.bucket_bytes = 16000;
+  EXPECT_EQ(DataParallel(parameters, group, options).bucket_count(), 5U);  // of 4, 4, 2, 1 and 1
+  options.bucket_bytes = 4000;
+  EXPECT_EQ(DataParallel(parameters, group, options).bucket_count(), 12U);
+}
+
 TEST_F(DataParallelTraining, RefusesOtherShapesAndNamesBothRanksOnEach) {
   const std::int64_t size = 3 + rank();
   const std::string text = refusal_of([&] {
@@ -248,6 +262,26 @@ TEST_F(DataParallelTraining, KeepsGradientsUntilTheirCopiesAreDone) {
   graph.replay();
   EXPECT_TRUE(torch::equal(x.grad().cpu(), torch::full({1000}, 1.5F)));
   EXPECT_TRUE(torch::equal(y.grad().cpu(), torch::full({1000}, 800.0F)));
+}
+
+TEST_F(DataParallelTraining, KeepsGradientsOfAnotherStreamUntilTheirCopiesAreDone) {
+  const Tensor x = torch::ones({1000}, device_).requires_grad_();
+  DataParallel parallel({x}, make_group());
+  const Stream other(*here_);
+  CUDAGraph graph = capture([&](const StreamRef& here) {
+    other.wait(here);
+    {
+      const StreamGuard guard(other);
+      (x * (rank() + 1)).sum().backward();
+    }
+    parallel.finish();  // the stream of the backward pass does not wait for it
+    const StreamGuard guard(other);
+    std::vector<Tensor> all_that_is_free;
+    for (int i = 0; i < 8; ++i) all_that_is_free.push_back(torch::full({1000}, 100.0F, device_));
+    here.wait(other);
+  });
+  graph.replay();
+  EXPECT_TRUE(torch::equal(x.grad().cpu(), torch::full({1000}, 1.5F)));
 }
 
 }  // namespace

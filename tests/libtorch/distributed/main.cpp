@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -21,19 +18,6 @@
 extern char** environ;
 
 namespace {
-
-std::uint16_t free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const bool bound = bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(listener);
-  if (!bound) throw std::runtime_error("no free port was found");
-  return ntohs(address.sin_port);
-}
 
 void set_rank(const char* rank) {
   setenv("RANK", rank, 1);
@@ -65,14 +49,14 @@ int main(int argc, char** argv) {
     return RUN_ALL_TESTS();
   }
   c10d::TCPStoreOptions options;
-  options.port = free_port();
+  options.port = 0;  // one that is free
   options.isServer = true;
   options.waitWorkers = false;
   const c10d::TCPStore store("127.0.0.1", options);
   setenv("WORLD_SIZE", "2", 1);
   setenv("LOCAL_WORLD_SIZE", "2", 1);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
-  setenv("MASTER_PORT", std::to_string(options.port).c_str(), 1);
+  setenv("MASTER_PORT", std::to_string(store.getPort()).c_str(), 1);
   const pid_t other = start_other(arguments.data());
   const int result = RUN_ALL_TESTS();
   if (has_ended_well(other)) return result;
