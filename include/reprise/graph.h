@@ -299,8 +299,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// the nodes are read, which other code may have changed. Thread-safe like replay(). Liveness of inputs(), and
   /// retained memory, follow; where these are looked for, all nodes are read again.
   /// \throws UsageError for a parameter that this graph does not have: it is not used, or belongs to another graph or
-  ///         to one that was reset since; for an address of another device or kind of memory, where a copy or set uses
-  ///         it (GraphNode::set_params()); within a hook of the graph. BackendError if the runtime fails. All values
+  ///         to one that was reset since; for an address that a copy or set that uses it cannot have
+  ///         (GraphNode::set_params()); within a hook of the graph. BackendError if the runtime fails. All values
   ///         are as before then.
   template <class T>
   void set(const Parameter<T>& parameter, const std::type_identity_t<T>& value) {

@@ -78,10 +78,10 @@ requires(!std::is_function_v<T>) struct Types<T*> {
 /// *Changes* count for later replays, not for those that were launched before, and are thread-safe like replay(). A
 /// call that throws has changed nothing. Inputs, their liveness and retained memory follow (CUDAGraph::inputs()).
 /// CUDA changes the values of an executable within limits, which are checked beforehand: copies and sets are
-/// one-dimensional, stay on their devices, and between the same kinds of memory; a kernel keeps its cluster and
-/// whether it is cooperative. Refused are nodes of other types, nodes of this library (random numbers, batches,
-/// staged inputs), graphs of graphed callables, and changes within a hook of the graph. Nodes of child graphs and
-/// bodies (inner()) change likewise, in this graph alone: a child is a copy.
+/// one-dimensional, stay on their devices, and do not move from device memory to pageable memory; a kernel keeps its
+/// cluster and whether it is cooperative. Refused are nodes of other types, nodes of this library (random numbers,
+/// batches, staged inputs), graphs of graphed callables, and changes within a hook of the graph. Nodes of child graphs
+/// and bodies (inner()) change likewise, in this graph alone: a child is a copy.
 ///
 /// *Validity.* A view is valid until the graph is reset, destroyed or assigned to; moving the graph keeps it valid.
 /// Except for index(), number() and type(), every call of a view that is not valid throws UsageError; so do calls for a
@@ -164,8 +164,8 @@ class REPRISE_EXPORT GraphNode {
   ///         shape.
   void set_params(const LaunchConfig& config) const;
   /// Changes a copy.
-  /// \throws UsageError unless this is a memcpy node of one dimension; for 0 bytes; for addresses on other devices, or
-  ///         in other kinds of memory, than those before; BackendError if the runtime fails.
+  /// \throws UsageError unless this is a memcpy node of one dimension; for 0 bytes; for addresses on other devices
+  ///         than those before, or in pageable memory in the place of device memory; BackendError if the runtime fails.
   void set_params(const MemcpyNodeParams& params) const;
   /// Changes a set.
   /// \throws UsageError unless this is a memset node of one dimension; for 0 elements, for a value of more bytes than

@@ -41,8 +41,9 @@ const char* reason_of(UpdateResult result) {
     case UpdateResult::function_changed:
       return "this driver does not change the kernel of a node";
     case UpdateResult::parameters_changed:
-      return "a parameter differs that CUDA does not change in an executable: a copy stays between the kinds of memory "
-             "and the devices that it was made for, and a set does not move to another device";
+      return "a parameter differs that CUDA does not change in an executable: copies, sets and events stay on their "
+             "device, and copies in the kinds of memory that they were captured with (docs/changing-graphs.md, What "
+             "CUDA changes)";
     case UpdateResult::not_supported:
       return "CUDA does not update a node of this kind, or such a change of it";
     case UpdateResult::unsupported_function_change:

@@ -412,29 +412,27 @@ TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {
 
 // An update of the executable refuses other memory types, and torch captures copies with DEVICE and HOST.
 TEST_F(CudaCopyTest, KeepsTheMemoryTypesThatItWasMadeWithWhereTheyFit) {
+  constexpr std::uintptr_t on_device = 0x11000, pinned = 0x21000, pageable = 0x31000;
   driver_.api().cuPointerGetAttributes = [](unsigned, CUpointer_attribute*, void** values, CUdeviceptr address) {
-    *static_cast<unsigned*>(values[0]) = address < 0x20000 ? unsigned{CU_MEMORYTYPE_DEVICE} : 0;
+    *static_cast<unsigned*>(values[0]) = address < 0x20000   ? unsigned{CU_MEMORYTYPE_DEVICE}
+                                         : address < 0x30000 ? unsigned{CU_MEMORYTYPE_HOST}
+                                                             : 0;
     return CUDA_SUCCESS;
   };
   driver_.copy = device_to_host();
-  const auto set = [&](std::uintptr_t to, std::uintptr_t from) -> const CUDA_MEMCPY3D& {
+  const auto types = [&](std::uintptr_t to, std::uintptr_t from) {
     const NodeParams params = MemcpyNodeParams{to_pointer(to), to_pointer(from), 16};
     EXPECT_EQ(backend_.graph_node_set_params(handle<CUgraphNode>(1), params), ErrorCode::success);
-    return driver_.changed.memcpy.copyParams;
+    const CUDA_MEMCPY3D& copy = driver_.changed.memcpy.copyParams;
+    EXPECT_EQ(std::get<MemcpyNodeParams>(from_driver(copy)).source, to_pointer(from));
+    EXPECT_EQ(std::get<MemcpyNodeParams>(from_driver(copy)).destination, to_pointer(to));
+    return std::pair(copy.dstMemoryType, copy.srcMemoryType);
   };
-  const CUDA_MEMCPY3D& kept = set(0x30000, 0x11000);
-  EXPECT_EQ(kept.srcMemoryType, CU_MEMORYTYPE_DEVICE);
-  EXPECT_EQ(kept.srcDevice, 0x11000U);
-  EXPECT_EQ(kept.dstMemoryType, CU_MEMORYTYPE_HOST);
-  EXPECT_EQ(kept.dstHost, to_pointer(0x30000));
-  EXPECT_EQ(kept.dstDevice, 0U);
-  const CUDA_MEMCPY3D& moved = set(0x12000, 0x30000);  // a template takes other kinds of memory
-  EXPECT_EQ(moved.srcMemoryType, CU_MEMORYTYPE_UNIFIED);
-  EXPECT_EQ(moved.srcDevice, 0x30000U);
-  EXPECT_EQ(moved.dstMemoryType, CU_MEMORYTYPE_UNIFIED);
-  EXPECT_EQ(moved.dstDevice, 0x12000U);
+  EXPECT_EQ(types(pinned, on_device), std::pair(CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE));
+  EXPECT_EQ(types(pageable, pinned), std::pair(CU_MEMORYTYPE_HOST, CU_MEMORYTYPE_DEVICE));
+  EXPECT_EQ(types(on_device, pageable), std::pair(CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED));
   driver_.copy.srcMemoryType = driver_.copy.dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-  EXPECT_EQ(set(0x30000, 0x11000).dstMemoryType, CU_MEMORYTYPE_UNIFIED);
+  EXPECT_EQ(types(pinned, on_device), std::pair(CU_MEMORYTYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED));
 }
 
 TEST_F(CudaNodeTest, NodesOfASmallGraphAreReadByOneCall) {

@@ -91,7 +91,8 @@ class CudaBackend final : public Backend {
   CUresult node_params(CUgraphNode node, CUgraphNodeType type, NodeParams* params) const;
   /// What the driver takes as other params of a node that is there.
   CUgraphNodeParams changed_params(CUgraphNode node, const NodeParams& params) const;
-  bool lies_on_device(CUdeviceptr address) const;
+  /// A CUmemorytype; 0: the driver does not know the memory.
+  unsigned memory_type(CUdeviceptr address) const;
 
   // Disabled sets: cuda_backend_disabled.cpp.
   CUresult set_params(CUgraphExec exec, CUgraphNode node, const NodeParams& params) const;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <utility>
-
 #include "backend/cuda/conditional_nodes.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/node_params.h"
@@ -201,34 +199,29 @@ CUresult CudaBackend::node_params(CUgraphNode node, CUgraphNodeType type, NodePa
   }
 }
 
-bool CudaBackend::lies_on_device(CUdeviceptr address) const {
+unsigned CudaBackend::memory_type(CUdeviceptr address) const {
   unsigned type = 0;
-  CUpointer_attribute memory_type = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+  CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
   void* value = &type;
-  return driver_.cuPointerGetAttributes(1, &memory_type, &value, address) == CUDA_SUCCESS &&
-         type == CU_MEMORYTYPE_DEVICE;
+  return driver_.cuPointerGetAttributes(1, &attribute, &value, address) == CUDA_SUCCESS ? type : 0;
 }
 
-// An executable takes a copy only with the memory types that it was made with, which are not UNIFIED in nodes that
-// cudaMemcpyAsync makes with a kind.
+// An executable takes a copy only with the memory types that it was made with (driver 580), which are not UNIFIED in
+// nodes that cudaMemcpyAsync makes with a kind. DEVICE also stands for pinned memory.
 CUgraphNodeParams CudaBackend::changed_params(CUgraphNode node, const NodeParams& params) const {
   CUgraphNodeParams wanted = to_driver(params, primary_.load(std::memory_order_relaxed), device_);
   CUDA_MEMCPY3D present{};
   if (wanted.type != CU_GRAPH_NODE_TYPE_MEMCPY || driver_.cuGraphMemcpyNodeGetParams(node, &present) != CUDA_SUCCESS)
     return wanted;
   CUDA_MEMCPY3D& copy = wanted.memcpy.copyParams;
-  const auto keeps = [this](CUmemorytype type, CUdeviceptr address) {
-    return (type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_HOST) &&
-           lies_on_device(address) == (type == CU_MEMORYTYPE_DEVICE);
+  const auto fits = [this](CUmemorytype type, CUdeviceptr address) {
+    if (type == CU_MEMORYTYPE_DEVICE) return memory_type(address) != 0;
+    return type == CU_MEMORYTYPE_HOST && memory_type(address) != CU_MEMORYTYPE_DEVICE;
   };
-  if (keeps(present.srcMemoryType, copy.srcDevice)) {
-    copy.srcMemoryType = present.srcMemoryType;
-    if (copy.srcMemoryType == CU_MEMORYTYPE_HOST) copy.srcHost = to_pointer(std::exchange(copy.srcDevice, 0));
-  }
-  if (keeps(present.dstMemoryType, copy.dstDevice)) {
-    copy.dstMemoryType = present.dstMemoryType;
-    if (copy.dstMemoryType == CU_MEMORYTYPE_HOST) copy.dstHost = to_pointer(std::exchange(copy.dstDevice, 0));
-  }
+  if (fits(present.srcMemoryType, copy.srcDevice)) copy.srcMemoryType = present.srcMemoryType;
+  if (fits(present.dstMemoryType, copy.dstDevice)) copy.dstMemoryType = present.dstMemoryType;
+  copy.srcHost = to_pointer(copy.srcDevice);
+  copy.dstHost = to_pointer(copy.dstDevice);
   return wanted;
 }
 

@@ -48,18 +48,32 @@ MemoryPlace place_at_instantiation(HostRuntime& runtime, const void* pointer) {
   return {MemoryKind::device, (*found)->index()};
 }
 
-/// Returns why a node of an executable cannot have this work; null if it can. A copy keeps the kinds of memory that it
-/// was instantiated with, and the devices; a set may move to memory of the host, but not to another device.
-const char* moves_memory(HostRuntime& runtime, const Work& before, const Work& after) {
+/// True if both are nodes of an event, and the events belong to different devices.
+bool changes_device_of_event(HostRuntime& runtime, const Work& before, const Work& after) {
+  const auto event_of = [&](const Work& work) -> const HostEvent* {
+    if (const auto* const record = std::get_if<EventRecordNodeParams>(&work)) return runtime.find(record->event);
+    const auto* const wait = std::get_if<EventWaitNodeParams>(&work);
+    return wait != nullptr ? runtime.find(wait->event) : nullptr;
+  };
+  const HostEvent *const old_event = event_of(before), *const event = event_of(after);
+  return old_event != nullptr && event != nullptr && old_event->device != event->device;
+}
+
+/// Returns why a node of an executable cannot have this work; null if it can. An event stays on its device, and so do
+/// copies and sets. Memory of a device and pageable memory do not take the place of each other in a copy.
+const char* refused_change(HostRuntime& runtime, const Work& before, const Work& after) {
+  if (changes_device_of_event(runtime, before, after)) return "the event is one of another device";
   if (const auto* const old_copy = std::get_if<MemcpyNodeParams>(&before)) {
     const auto* const copy = std::get_if<MemcpyNodeParams>(&after);
     if (copy == nullptr) return nullptr;
-    const auto keeps = [&](const void* old_address, const void* address) {
-      return place_at_instantiation(runtime, old_address) == place_of(runtime, address);
+    const auto takes = [&](const void* old_address, const void* address) {
+      const MemoryPlace from = place_at_instantiation(runtime, old_address), to = place_of(runtime, address);
+      return from == to || from.kind == MemoryKind::pinned || to.kind == MemoryKind::pinned;
     };
-    return keeps(old_copy->destination, copy->destination) && keeps(old_copy->source, copy->source)
+    return takes(old_copy->destination, copy->destination) && takes(old_copy->source, copy->source)
                ? nullptr
-               : "the source or destination of a copy is in another kind of memory (host, device) or on another device";
+               : "the source or destination of a copy is on another device, or has moved between a device and pageable "
+                 "memory";
   }
   const auto* const old_set = std::get_if<MemsetNodeParams>(&before);
   const auto* const set = std::get_if<MemsetNodeParams>(&after);
@@ -70,12 +84,25 @@ const char* moves_memory(HostRuntime& runtime, const Work& before, const Work& a
   return both_on_devices && from != to ? "the memory of a set is on another device" : nullptr;
 }
 
-/// A kernel of an executable stays cooperative or not. An update accepts another cluster.
-bool keeps_cooperative(const Work& before, const Work& after) {
+/// Returns why a kernel of an executable cannot be launched like this; null if it can. It keeps its cluster, of which
+/// the grid must be a multiple.
+const char* refused_grid(const Work& before, const Work& after) {
   const auto* const old_kernel = std::get_if<KernelWork>(&before);
-  const auto* const new_kernel = std::get_if<KernelWork>(&after);
-  return old_kernel == nullptr || new_kernel == nullptr ||
-         old_kernel->config().cooperative == new_kernel->config().cooperative;
+  const auto* const kernel = std::get_if<KernelWork>(&after);
+  if (old_kernel == nullptr || kernel == nullptr) return nullptr;
+  const Dim3 &cluster = old_kernel->config().cluster, &grid = kernel->config().grid;
+  return grid.x % cluster.x == 0 && grid.y % cluster.y == 0 && grid.z % cluster.z == 0
+             ? nullptr
+             : "the grid is no multiple of the cluster that the kernel was instantiated with";
+}
+
+/// The same of an update: the kernel also stays cooperative or not.
+const char* refused_launch(const Work& before, const Work& after) {
+  const auto* const old_kernel = std::get_if<KernelWork>(&before);
+  const auto* const kernel = std::get_if<KernelWork>(&after);
+  if (old_kernel != nullptr && kernel != nullptr && old_kernel->config().cooperative != kernel->config().cooperative)
+    return "a kernel has another `cooperative`";
+  return refused_grid(before, after);
 }
 
 }  // namespace
@@ -270,12 +297,12 @@ Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (nodes[i]->type == NodeType::kernel && nodes[i]->device != exec->plan->device(i))
         return refuse(UpdateResult::unsupported_function_change, i, "a kernel is one of another device");
-      if (const char* const why = moves_memory(runtime_, exec->plan->work(i), nodes[i]->work))
+      if (const char* const why = refused_change(runtime_, exec->plan->work(i), nodes[i]->work))
         return refuse(UpdateResult::parameters_changed, i, why);
     }
     for (std::size_t i = 0; i < nodes.size(); ++i)
-      if (!keeps_cooperative(exec->plan->work(i), nodes[i]->work))
-        return refuse(UpdateResult::attributes_changed, i, "a kernel has another `cooperative`");
+      if (const char* const why = refused_launch(exec->plan->work(i), nodes[i]->work))
+        return refuse(UpdateResult::attributes_changed, i, why);
     auto fresh = std::make_shared<Plan>(*graph);
     for (std::size_t i = 0; i < nodes.size(); ++i) fresh->set_enabled(i, exec->plan->enabled(i));
     exec->plan = std::move(fresh);
@@ -290,16 +317,16 @@ Result HostBackend::set_child(HostExec& exec, std::size_t place, const HostGraph
   const std::vector<std::size_t> levels = shape.levels_from(shape.nodes[place].inner.front());
   const Plan fresh(child);
   const ShapeDifference found = difference(shape, levels, fresh.shape());
-  if (found.result != UpdateResult::success) return fail(ErrorCode::invalid_value, found.why);
+  if (found.result != UpdateResult::success) return fail(ErrorCode::graph_exec_update_failure, found.why);
   std::vector<std::pair<std::size_t, std::size_t>> places;  // in the executable, in the child
   for (std::size_t i = 0; i < levels.size(); ++i)
     for (std::size_t node = 0; node < shape.levels[levels[i]].count; ++node)
       places.emplace_back(shape.levels[levels[i]].first + node, fresh.shape().levels[i].first + node);
   for (const auto& [ours, theirs] : places) {
     if (std::holds_alternative<KernelWork>(fresh.work(theirs)) && fresh.device(theirs) != exec.plan->device(ours))
-      return fail(ErrorCode::invalid_value, "a kernel is one of another device");
-    if (const char* const why = moves_memory(runtime_, exec.plan->work(ours), fresh.work(theirs)))
-      return fail(ErrorCode::invalid_value, why);
+      return fail(ErrorCode::graph_exec_update_failure, "a kernel is one of another device");
+    if (const char* const why = refused_change(runtime_, exec.plan->work(ours), fresh.work(theirs)))
+      return fail(ErrorCode::graph_exec_update_failure, why);
   }
   Plan& plan = exec.changeable_plan();
   plan.user_objects().insert(plan.user_objects().end(), fresh.user_objects().begin(), fresh.user_objects().end());
@@ -326,8 +353,9 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
     if (const auto* const child = std::get_if<ChildGraphNodeParams>(&params))
       return set_child(*exec, index->second, *runtime_.find(child->graph));
     Work work = make_work(params);
-    if (const char* const why = moves_memory(runtime_, exec->plan->work(index->second), work))
-      return fail(ErrorCode::invalid_value, why);
+    const Work& before = exec->plan->work(index->second);
+    for (const char* const why : {refused_change(runtime_, before, work), refused_grid(before, work)})
+      if (why != nullptr) return fail(ErrorCode::invalid_value, why);
     exec->changeable_plan().set_work(index->second, std::move(work));
     return ErrorCode::success;
   });

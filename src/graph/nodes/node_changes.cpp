@@ -43,23 +43,35 @@ std::string place_text(const backend::PointerInfo& info) {
              : text::format("{} {}", kind_name(info.kind), info.device_index);
 }
 
-// CUDA's rule: an executable's copy or set stays in the context that it was made with, which here is a device's, and a
-// copy in its kind of memory. A set may move to pinned memory, and back (driver 580).
-enum class Kind { stays, may_change };
+// CUDA's rule, by measurement (driver 580; docs/changing-graphs.md): an executable's copy or set stays on its device, a
+// copy of device memory never moves to pageable memory, and a set moves to no pageable memory at all. The present
+// address may be that of freed memory, which has no kind any more: the driver decides.
+enum class Pageable { from_the_host, never };
 
-void check_memory(Backend& backend, const void* from, const void* to, Kind kind, const char* what, const Begin& begin) {
+void check_memory(Backend& backend, const void* from, const void* to, Pageable pageable, const char* what,
+                  const Begin& begin) {
   if (from == to) return;
   backend::PointerInfo before, after;
   Checked(backend).pointer_info(from, &before);
-  Checked(backend).pointer_info(to, &after);
-  const bool kind_fits =
-      before.kind == after.kind || (kind == Kind::may_change && after.kind != backend::MemoryKind::unregistered);
-  if (kind_fits && before.device_index == after.device_index) return;
-  // The present address may be that of freed memory, which has no kind any more: the driver decides.
   if (before.kind == backend::MemoryKind::unregistered) return;
-  refuse(begin, text::format("expected a {} in {}, as the present one at {}; found {}, in {}. In an executable CUDA "
-                             "changes addresses within the same context and kind of memory only",
-                             what, place_text(before), from, to, place_text(after)));
+  Checked(backend).pointer_info(to, &after);
+  const bool fits = after.kind == backend::MemoryKind::unregistered
+                        ? pageable == Pageable::from_the_host && before.kind == backend::MemoryKind::pinned
+                        : before.device_index == after.device_index;
+  if (fits) return;
+  refuse(begin, text::format("expected a {} that can take the place of the present one at {}, in {}; found {}, in {}. "
+                             "In an executable CUDA moves neither copies nor sets to another device, nor from memory "
+                             "of a device to pageable memory",
+                             what, from, place_text(before), to, place_text(after)));
+}
+
+bool leaves_device(Backend& backend, const void* from, const void* to) {
+  if (from == to) return false;
+  backend::PointerInfo before, after;
+  Checked(backend).pointer_info(to, &after);
+  if (after.kind != backend::MemoryKind::unregistered) return false;
+  Checked(backend).pointer_info(from, &before);
+  return before.kind == backend::MemoryKind::device;
 }
 
 void check_kernel(GraphExecHandle exec, const LaunchConfig& from, const LaunchConfig& to, const Begin& begin) {
@@ -103,8 +115,8 @@ void check_copy(const Device& device, GraphExecHandle exec, const NodeImage& fro
   check_block(device, {from.copy().destination, had}, {to.copy().destination, bytes}, "destination", begin);
   if (exec == nullptr) return;
   Backend& backend = device.backend();
-  check_memory(backend, from.copy().source, to.copy().source, Kind::stays, "source", begin);
-  check_memory(backend, from.copy().destination, to.copy().destination, Kind::stays, "destination", begin);
+  check_memory(backend, from.copy().source, to.copy().source, Pageable::from_the_host, "source", begin);
+  check_memory(backend, from.copy().destination, to.copy().destination, Pageable::from_the_host, "destination", begin);
 }
 
 void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
@@ -127,7 +139,7 @@ void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from
   check_block(device, {had.destination, had.count * had.element_bytes},
               {set.destination, set.count * set.element_bytes}, "destination", begin);
   if (exec != nullptr)
-    check_memory(device.backend(), had.destination, set.destination, Kind::may_change, "destination", begin);
+    check_memory(device.backend(), had.destination, set.destination, Pageable::never, "destination", begin);
 }
 
 // More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.
@@ -194,6 +206,11 @@ void NodeChanges::require_not_own(const NodeImage& node, const Begin& begin) {
            "this kernel is the library's own, and its arguments belong to what it was launched for: random numbers, a "
            "batch of copies or fills, the condition of if_, if_else, switch_ or while_, whose address is fixed, or the "
            "staged inputs of a graphed callable");
+}
+
+bool NodeChanges::leaves_device(Backend& backend, const NodeImage& from, const NodeImage& to) {
+  return graphs::leaves_device(backend, from.copy().source, to.copy().source) ||
+         graphs::leaves_device(backend, from.copy().destination, to.copy().destination);
 }
 
 void NodeChanges::check(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,

@@ -75,6 +75,10 @@ class NodeChanges {
   static void check(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
                     const Begin& begin);
 
+  /// True if an end of a copy is in pageable memory now, and was in memory of a device. An update of CUDA can take
+  /// that, and the launch after it ends in an illegal address (driver 580).
+  static bool leaves_device(backend::Backend& backend, const NodeImage& from, const NodeImage& to);
+
   /// Changes executable (null: none) and template, all nodes or none.
   /// \throws BackendError that describes the node; what `changed` throws.
   void apply(backend::Backend& backend, GraphExecHandle exec, std::span<NodeChange> changes, const Describe& describe,

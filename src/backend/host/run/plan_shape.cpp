@@ -94,7 +94,7 @@ ShapeDifference difference(const PlanShape& shape, std::span<const std::size_t> 
       const std::size_t place = theirs.first + node;
       if (our.type != their.type) return {UpdateResult::node_type_changed, place, "a node is of another type"};
       if (our.condition != their.condition || our.inner.size() != their.inner.size())
-        return {UpdateResult::parameters_changed, place, "a conditional node is of another type, or has other bodies"};
+        return {UpdateResult::not_supported, place, "a conditional node is of another type, or has other bodies"};
       const bool same_edges =
           std::equal(our.dependencies.begin(), our.dependencies.end(), their.dependencies.begin(),
                      their.dependencies.end(), [&](const PlanShape::Edge& a, const PlanShape::Edge& b) {

@@ -284,19 +284,35 @@ TEST_P(NodesOfGraphs, ASetMayMoveToPinnedMemoryAndBack) {
   EXPECT_EQ(pinned[0], 0);
 }
 
-TEST_P(NodesOfGraphs, WhatCudaDoesNotChangeIsRefusedWithTheRule) {
+TEST_P(NodesOfGraphs, ACopyMayMoveToPinnedMemoryAndBack) {
   HostBuffer<int> pinned(8);
+  capture_all();
+  graph_.replay();
+  const GraphNode copy = graph_.nodes()[0];
+  const MemcpyNodeParams before = copy.memcpy_params();
+  copy.set_params(MemcpyNodeParams{pinned.data(), before.source, 4});
+  EXPECT_EQ(copy.memcpy_params().destination, pinned.data());
+  pinned[0] = -1;
+  graph_.replay();
+  current_stream().synchronize();
+  EXPECT_NE(pinned[0], -1);
+  pinned[0] = -1;
+  copy.set_params(before);
+  graph_.replay();
+  current_stream().synchronize();
+  EXPECT_EQ(pinned[0], -1);
+}
+
+TEST_P(NodesOfGraphs, WhatCudaDoesNotChangeIsRefusedWithTheRule) {
   int pageable = 0;
   capture_all();
   if (GetParam() == KeepGraph::yes) graph_.instantiate();
   const std::vector<GraphNode> nodes = graph_.nodes();
-  for (int* const elsewhere : {pinned.data(), &pageable}) {
-    EXPECT_TRUE(contains(text_of<UsageError>([&] {
-                           nodes[0].set_params(MemcpyNodeParams{y_.data(), elsewhere, 4});
-                         }),
-                         "same context and kind of memory"));
-    EXPECT_THROW(nodes[0].set_params(MemcpyNodeParams{elsewhere, x_.data(), 4}), UsageError);
-  }
+  EXPECT_TRUE(contains(text_of<UsageError>([&] {
+                         nodes[0].set_params(MemcpyNodeParams{y_.data(), &pageable, 4});
+                       }),
+                       "nor from memory of a device to pageable memory"));
+  EXPECT_THROW(nodes[0].set_params(MemcpyNodeParams{&pageable, x_.data(), 4}), UsageError);
   EXPECT_THROW(nodes[1].set_params(MemsetNodeParams{&pageable, 1, 1, 4}), UsageError);
   EXPECT_TRUE(contains(text_of<UsageError>([&] {
                          nodes[0].set_params(MemcpyNodeParams{y_.data(), x_.data(), 0});

@@ -25,6 +25,28 @@ INSTANTIATE_TEST_SUITE_P(Kept, GraphUpdate, ::testing::Values(KeepGraph::no, Kee
   return kept.param == KeepGraph::yes ? std::string("yes") : std::string("no");
 });
 
+TEST_P(GraphUpdate, ACopyMayComeFromMemoryOfAnotherAllocationOrFromPinnedMemory) {
+  HostBuffer<int> pinned(4);
+  const Buffer<int> large(std::vector<int>(1 << 20, 5));
+  const auto copies = [&](const int* source) {
+    CUDAGraph graph(GetParam());
+    capture(graph, [&] { copy_async(x_.data(), source, x_.size_bytes()); });
+    return graph;
+  };
+  CUDAGraph graph = copies(y_.data());
+  graph.replay();
+  graph.update(copies(large.data()));
+  graph.replay();
+  EXPECT_EQ(first(x_), 5);
+  pinned[0] = 6;
+  graph.update(copies(pinned.data()));
+  graph.replay();
+  EXPECT_EQ(first(x_), 6);
+  EXPECT_TRUE(graph.recapture([&] { copy_async(x_.data(), large.data(), x_.size_bytes()); }).in_place);
+  graph.replay();
+  EXPECT_EQ(first(x_), 5);
+}
+
 TEST_P(GraphUpdate, DoesTheWorkOfTheOtherGraph) {
   CUDAGraph graph = replayed(x_, 1);
   const CUDAGraph other = captured(y_, 2);
