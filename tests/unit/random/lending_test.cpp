@@ -123,7 +123,7 @@ class ExternalGeneratorInAGraph : public ::testing::Test {
   void capture_parent() {
     const auto generator = std::make_shared<OtherGenerator>(generator_);
     const GraphOptions options{.capture_error_mode = CaptureMode::thread};
-    captures::Registration registration(stream_, options, {});
+    captures::Registration registration(stream_, options, graph_pool_handle());
     captures::Capture& capture = registration.capture();
     memory::DeviceWords words = memory::allocate_hidden_words(sizeof(GraphRngState), current_device());
     ASSERT_TRUE(generator->attach(words.get()));
