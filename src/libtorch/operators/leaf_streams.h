@@ -25,7 +25,7 @@ struct LeafElsewhere {
 /// node makes on another stream than the one where it is added.
 void for_each_leaf_elsewhere(const std::function<void(const LeafElsewhere&)>& visit);
 
-/// Watches backward passes on a stream, those of a warm-up. Destroying the result lets go of nodes that add gradients
+/// Watches backward passes on a stream, those of a warm-up. Destroying the result releases the nodes that add gradients
 /// on other streams: the next forward pass, that of the capture, makes new ones on its own stream. Those with hooks
 /// stay.
 std::shared_ptr<void> renew_leaves_after(const StreamRef& stream);
