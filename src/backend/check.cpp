@@ -6,6 +6,7 @@
 
 #include "backend/error_context.h"
 #include "support/forked.h"
+#include "support/process_end.h"
 
 namespace reprise::backend {
 namespace {
@@ -41,8 +42,15 @@ void raise_forked(Call call, SourceLocation where) {
   throw BackendError(cuda_name(call), ErrorCode::not_initialized, forked_detail, where);
 }
 
+bool came_after_the_driver(const Backend& backend, ErrorCode code) noexcept {
+  constexpr auto deinitialized = static_cast<ErrorCode>(4);
+  return backend.type() == DeviceType::cuda &&
+         (code == deinitialized || (code == ErrorCode::context_is_destroyed && support::process_ends()));
+}
+
 void warn_of(const Backend& backend, Call call, const Result& result, SourceLocation where) noexcept {
   if (support::forked()) return;  // what the child inherited ends with it
+  if (came_after_the_driver(backend, result.code())) return;
   try {
     warn(BackendError(cuda_name(call), result.code(), detail_of(backend, result), where).what());
   } catch (...) {

@@ -44,7 +44,11 @@ inline constexpr const char* forked_detail =
     "this process is a child that fork() made of a process that had used a device, and has none of its threads; as "
     "with CUDA, fork before the first use of a device, or start another program (exec) in the child";
 
-/// Passes an error to the warning sink.
+/// True for the code of a call of CUDA that came after the driver had shut down, at the end of the process. No work
+/// runs any more, and what was to be released is gone.
+bool came_after_the_driver(const Backend& backend, ErrorCode code) noexcept;
+
+/// Passes an error to the warning sink, unless the call was to release what is gone.
 REPRISE_EXPORT_INTERNAL void warn_of(const Backend& backend, Call call, const Result& result,
                                      SourceLocation where) noexcept;
 

@@ -9,6 +9,7 @@
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/operators/forward_scopes.h"
 #include "libtorch/operators/host_counters.h"
+#include "libtorch/operators/leaf_streams.h"
 #include "libtorch/operators/operator_nodes.h"
 #include "libtorch/operators/tensor_inputs.h"
 #include "libtorch/torch_listeners.h"
@@ -75,6 +76,7 @@ class TorchFramework final : public backend::Framework, public graphs::Framework
     const c10::Device theirs(c10::kCUDA, static_cast<c10::DeviceIndex>(device.index()));
     return std::make_shared<Restored>(theirs, std::vector<at::Tensor>());
   }
+  std::shared_ptr<void> watch_warm_up(const StreamRef& stream) const override { return renew_leaves_after(stream); }
   void annotation_changed(const captures::Capture& capture, const Annotation& now) const noexcept override {
     ForwardScopes::annotation_changed(capture, now);
   }

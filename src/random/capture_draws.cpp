@@ -13,6 +13,7 @@
 #include "backend/own_kernels.h"
 #include "backend/own_records.h"
 #include "memory/device_words.h"
+#include "random/lent_words.h"
 #include "text/format.h"
 
 namespace reprise::random {
@@ -118,6 +119,10 @@ GraphNodeHandle head_in(Backend& backend, GraphHandle copy, const std::uint64_t*
 
 constinit captures::Slot<CaptureDraws> draws_of_capture;
 
+bool same_state(const DrawSource& a, const DrawSource& b) {
+  return &a == &b || a.identity() == b.identity();
+}
+
 // The graph of the capture.
 GraphHandle outermost_graph(GraphHandle graph, const captures::Body* body) {
   for (; body != nullptr; body = body->outer.get()) graph = body->outer_graph;
@@ -135,6 +140,14 @@ void require_kernel(const Device& device) {
 
 const KernelRecord& advance_record() {
   return backend::make_own_record<AdvanceWords>("reprise_advance_random");
+}
+
+bool derives_words(const Backend& backend, FunctionHandle function) {
+  return backend::own_record(backend, function) == &derive_record();
+}
+
+std::uint64_t CaptureDraws::Level::draw(std::uint64_t numbers) const {
+  return external != nullptr ? external->draw(numbers) : std::exchange(*increment, *increment + numbers);
 }
 
 void CaptureDraws::hold(captures::Capture& capture, const std::shared_ptr<DrawSource>& generator) {
@@ -181,12 +194,18 @@ void CaptureDraws::require_open() const {
 }
 
 // `body`: what the stream captures; null: the graph of the capture.
-CaptureDraws::Level CaptureDraws::level_of(Lock& lock, const std::shared_ptr<DrawSource>& generator,
-                                           const StreamRef& stream, GraphHandle graph, const captures::Body* body) {
+CaptureDraws::Level CaptureDraws::level_of(Lock& lock, const captures::Capture& capture,
+                                           const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
+                                           GraphHandle graph, const captures::Body* body) {
   if (const captures::Body* const loop = captures::repeating(body)) return loop_level(lock, generator, stream, *loop);
-  const auto find = [&] { return std::ranges::find(draws_, generator, &GraphDraws::generator); };
+  const auto find = [&] {
+    return std::ranges::find_if(draws_, [&](const auto& draws) { return same_state(*draws->generator, *generator); });
+  };
   auto known = find();
   if (known == draws_.end()) {
+    if (const auto lent = LentWords::of(capture))
+      if (auto [external, words] = lent->serving(*generator); external != nullptr)
+        return {nullptr, words, nullptr, nullptr, nullptr, std::move(external)};
     memory::DeviceWords words = allocate_unlocked(lock, stream);
     known = find();  // by another thread meanwhile
     if (known == draws_.end()) {
@@ -198,7 +217,7 @@ CaptureDraws::Level CaptureDraws::level_of(Lock& lock, const std::shared_ptr<Dra
     }
   }
   GraphDraws& draws = **known;
-  return {nullptr, draws.words, &draws.parameters.increment, draws.head, &draws.dependent};
+  return {nullptr, draws.words, &draws.parameters.increment, draws.head, &draws.dependent, nullptr};
 }
 
 CaptureDraws::Level CaptureDraws::loop_level(Lock& lock, const std::shared_ptr<DrawSource>& generator,
@@ -209,7 +228,7 @@ CaptureDraws::Level CaptureDraws::loop_level(Lock& lock, const std::shared_ptr<D
         "how many a replay draws; expected LoopOptions::max_iterations, the most iterations that the loop may have.");
   const auto find = [&] {
     return std::ranges::find_if(
-        loops_, [&](const auto& draws) { return draws->generator == generator && draws->body == &body; });
+        loops_, [&](const auto& draws) { return draws->body == &body && same_state(*draws->generator, *generator); });
   };
   auto known = find();
   if (known == loops_.end()) {
@@ -221,7 +240,7 @@ CaptureDraws::Level CaptureDraws::loop_level(Lock& lock, const std::shared_ptr<D
     }
   }
   LoopDraws& draws = **known;
-  return {&body, draws.words, &draws.increment, draws.head, &draws.dependent};
+  return {&body, draws.words, &draws.increment, draws.head, &draws.dependent, nullptr};
 }
 
 void CaptureDraws::add_loop(const std::shared_ptr<DrawSource>& generator, memory::DeviceWords words,
@@ -249,6 +268,7 @@ void CaptureDraws::begin_after(const Level& level, const StreamRef& stream, cons
 // A node in this graph comes after the head node: the one that it lies in, if its graph is not that of the head node.
 void CaptureDraws::connect(const Level& level, const Device& device, GraphNodeHandle node, GraphHandle graph,
                            const captures::Body* body) {
+  if (level.head == nullptr) return;
   for (; body != level.body; body = body->outer.get()) {
     node = body->node;
     graph = body->outer_graph;
@@ -295,21 +315,19 @@ PhiloxState CaptureDraws::draw(const std::shared_ptr<DrawSource>& generator, std
                                const StreamRef& stream, const captures::Found& found) {
   Lock lock(mutex_);
   require_open();
-  const Level level = level_of(lock, generator, stream, found.info.graph, found.body.get());
+  const Level level = level_of(lock, *found.capture, generator, stream, found.info.graph, found.body.get());
   begin_after(level, stream, found.body.get());
-  return {0, std::exchange(*level.increment, *level.increment + increment), level.words};
+  return {0, level.draw(increment), level.words};
 }
 
 PhiloxState CaptureDraws::draw_for_child(const GraphDraws& of_child, const captures::ChildNode& child) {
   Lock lock(mutex_);
   require_open();
   const captures::Body* const body = child.body.get();
-  const Level level = level_of(lock, of_child.generator, child.stream, child.graph, body);
+  const Level level = level_of(lock, child.capture, of_child.generator, child.stream, child.graph, body);
   if (body != level.body || std::ranges::find(child.dependencies, level.head) == child.dependencies.end())
     connect(level, child.stream.device(), child.node, child.graph, body);
-  const std::uint64_t drawn = *level.increment;
-  *level.increment += of_child.parameters.increment;
-  return {0, drawn, level.words};
+  return {0, level.draw(of_child.parameters.increment), level.words};
 }
 
 void CaptureDraws::end_body(captures::Capture& capture, const captures::Body& body) {
@@ -322,25 +340,24 @@ void CaptureDraws::end_body(captures::Capture& capture, const captures::Body& bo
     if (found == loops.end()) return;
     const std::unique_ptr<LoopDraws> ended = std::move(*found);
     loops.erase(found);
-    draws->end_loop(lock, *ended);
+    draws->end_loop(lock, capture, *ended);
   }
 }
 
-void CaptureDraws::end_loop(Lock& lock, const LoopDraws& draws) {
+void CaptureDraws::end_loop(Lock& lock, const captures::Capture& capture, const LoopDraws& draws) {
   const captures::Body& body = *draws.body;
-  const Level around = level_of(lock, draws.generator, body.stream, body.outer_graph, body.outer.get());
+  const Level around = level_of(lock, capture, draws.generator, body.stream, body.outer_graph, body.outer.get());
   connect(around, body.stream.device(), body.node, body.outer_graph, body.outer.get());
-  const PhiloxState parent{0, *around.increment, around.words};
+  const std::uint64_t before = around.draw(0);
   // Half of what an offset can count: later draws add to it.
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max() / 2;
-  if (draws.increment != 0 &&
-      (*around.increment > most || body.max_iterations > (most - *around.increment) / draws.increment))
+  if (draws.increment != 0 && (before > most || body.max_iterations > (most - before) / draws.increment))
     throw UsageError(text::format(
         "while_: its body draws {} random numbers in each of at most {} iterations, more in all than the offset of a "
         "generator can count; set LoopOptions::max_iterations to what the loop needs. The whole capture fails in the "
         "end.",
         draws.increment, body.max_iterations));
-  *around.increment += draws.increment * body.max_iterations;
+  const PhiloxState parent{0, around.draw(draws.increment * body.max_iterations), around.words};
   Backend& backend = body.stream.device().backend();
   const DeriveParams params(backend, draws.words, parent, body.iteration, draws.increment);
   Checked(backend).graph_node_set_params(draws.head, params.params());

@@ -24,6 +24,9 @@ namespace reprise::random {
 
 /// The kernel of the head node, for one thread. Its parameters: the words (`std::uint64_t*`), and an Advance.
 const KernelRecord& advance_record();
+/// True for the function of a kernel at the root of a child graph, or of a body that repeats: it reads the words of the
+/// graph around it, and draws nothing.
+REPRISE_EXPORT_INTERNAL bool derives_words(const backend::Backend& backend, FunctionHandle function);
 
 /// What one graph draws from one generator.
 ///
@@ -97,7 +100,8 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   /// Notifies that a stream is about to be destroyed; its handle may be reused.
   void stream_ends(const StreamRef& stream) noexcept;
 
-  bool empty() const noexcept { return draws_.empty(); }
+  /// Replays neither draw nor come after words that are cleared.
+  bool empty() const noexcept { return draws_.empty() && cleared_.empty(); }
   /// The device words, which lie in the graph's pool: kept alive by the owner of this pointer, as long as the graph.
   std::shared_ptr<void> take_words() noexcept { return std::move(words_); }
 
@@ -124,16 +128,20 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
     const captures::Body* body = nullptr;  // null: the graph of the capture
     std::uint64_t* words = nullptr;
     std::uint64_t* increment = nullptr;
-    GraphNodeHandle head = nullptr;
+    GraphNodeHandle head = nullptr;  // null: it will come before all nodes of the graph
     std::vector<StreamHandle>* dependent = nullptr;
+    std::shared_ptr<ExternalGenerator> external = {};  // counts instead of `increment`; then there is no head yet
+
+    /// Returns where these numbers begin.
+    std::uint64_t draw(std::uint64_t numbers) const;
   };
   using Lock = std::unique_lock<std::mutex>;
   memory::DeviceWords allocate_unlocked(Lock& lock, const StreamRef& stream);
   /// Refuses draws that found the capture before its end. \throws UsageError after capture_ends()
   void require_open() const;
   /// Unlocks where it allocates; what it returns is of the time after that.
-  Level level_of(Lock& lock, const std::shared_ptr<DrawSource>& generator, const StreamRef& stream, GraphHandle graph,
-                 const captures::Body* body);
+  Level level_of(Lock& lock, const captures::Capture& capture, const std::shared_ptr<DrawSource>& generator,
+                 const StreamRef& stream, GraphHandle graph, const captures::Body* body);
   Level loop_level(Lock& lock, const std::shared_ptr<DrawSource>& generator, const StreamRef& stream,
                    const captures::Body& body);
   void add_loop(const std::shared_ptr<DrawSource>& generator, memory::DeviceWords words, const StreamRef& stream,
@@ -142,7 +150,7 @@ class REPRISE_EXPORT_INTERNAL CaptureDraws {
   void connect(const Level& level, const Device& device, GraphNodeHandle node, GraphHandle graph,
                const captures::Body* body);
   PhiloxState draw_for_child(const GraphDraws& of_child, const captures::ChildNode& child);
-  void end_loop(Lock& lock, const LoopDraws& draws);
+  void end_loop(Lock& lock, const captures::Capture& capture, const LoopDraws& draws);
   void close() noexcept;
   void clear_words();
   void prepare(GraphDraws& draws);

@@ -15,6 +15,8 @@ class DrawSource {
   virtual ~DrawSource() = default;
 
   virtual Device device() const noexcept = 0;
+  /// Stands for the seed and offset that it draws from: several sources may share them.
+  virtual const void* identity() const noexcept { return this; }
 
   /// Spends numbers; returns the state before that.
   virtual GeneratorState spend(std::uint64_t increment) = 0;
@@ -32,6 +34,9 @@ class ExternalGenerator : public DrawSource {
   /// Makes later draws in a capture read the words (as PhiloxState does), from offset 0 of the graph on. Returns false,
   /// and changes nothing, if words of another capture are attached.
   virtual bool attach(std::uint64_t* words) = 0;
+  /// Draws for a child of the graph whose words are attached, in its place among the draws of kernels. Returns the
+  /// offset of the first number in the graph.
+  virtual std::uint64_t draw(std::uint64_t increment) = 0;
   /// The capture is over, and the generator as it was before attach(). Returns by how much all draws of the capture
   /// advanced the offset; nullopt if the generator was used otherwise meanwhile, so that it is unknown.
   virtual std::optional<std::uint64_t> detach() = 0;

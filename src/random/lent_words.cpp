@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "random/lent_words.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "captures/registry.h"
 
 namespace reprise::random {
@@ -37,6 +40,22 @@ void LentWords::lend(const std::uint64_t* words) {
     own_.insert(address);
   }
   for_each_other(*this, [&](LentWords& other) { other.add_foreign(address); });
+}
+
+std::shared_ptr<LentWords> LentWords::of(const captures::Capture& capture) noexcept {
+  return capture.get(lent_words_of);
+}
+
+void LentWords::serves(std::shared_ptr<ExternalGenerator> generator, std::uint64_t* words) {
+  const std::lock_guard lock(mutex_);
+  served_.push_back({std::move(generator), words});
+}
+
+LentWords::Served LentWords::serving(const DrawSource& source) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(
+      served_, [&](const Served& each) { return each.generator->identity() == source.identity(); });
+  return found != served_.end() ? *found : Served{};
 }
 
 void LentWords::add_foreign(std::uintptr_t address) {

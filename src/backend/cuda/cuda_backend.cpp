@@ -5,9 +5,11 @@
 #include <atomic>
 #include <deque>
 
+#include "backend/check.h"
 #include "backend/cuda/error_log.h"
 #include "support/environment.h"
 #include "support/immortal.h"
+#include "support/process_end.h"
 #include "text/format.h"
 
 // The device itself.
@@ -23,7 +25,10 @@ CUresult CudaBackend::primary_context(CUcontext* context) {
   if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
   const CUresult retained = driver_.cuDevicePrimaryCtxRetain(context, device_);
   (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
-  if (retained == CUDA_SUCCESS) primary_.store(*context, std::memory_order_release);
+  if (retained == CUDA_SUCCESS) {
+    support::watch_process_end();  // after the driver's own function of atexit(), which thus runs later
+    primary_.store(*context, std::memory_order_release);
+  }
   return retained;
 }
 
@@ -37,7 +42,28 @@ CUresult CudaBackend::make_current(CUcontext current, bool* pushed) {
   return result;
 }
 
+namespace {
+
+// Static objects that are older than the first use of CUDA end later than the driver. What they wait for is over.
+Result after_the_driver(Call call, CUresult result) {
+  switch (call) {
+    case Call::device_synchronize:
+    case Call::stream_synchronize:
+    case Call::stream_query:
+    case Call::event_synchronize:
+    case Call::event_query:
+      return ErrorCode::success;
+    default:
+      return {to_result(result),
+              "the process ends, and CUDA's driver has shut down before the static object that makes this call: make "
+              "the object after the first use of the device, or end its work before main() returns"};
+  }
+}
+
+}  // namespace
+
 Result CudaBackend::note_failure(CallSite site, CUresult result) const {
+  if (came_after_the_driver(*this, to_result(result))) return after_the_driver(site.call, result);
   CaptureWatch& watch = CaptureWatch::instance();
   watch.failed(driver_, site, result);
   const bool is_consequence = result == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED && site.has_stream;

@@ -47,6 +47,8 @@ class FrameworkCaptures {
   /// The state of the framework's default generator of a device: destroying the result restores it. Null if it has
   /// none.
   virtual std::shared_ptr<void> save_generators(const Device& /*device*/) const { return nullptr; }
+  /// A body is about to run on a stream as a warm-up: the result is destroyed before its capture. May be null.
+  virtual std::shared_ptr<void> watch_warm_up(const StreamRef& /*stream*/) const { return nullptr; }
   /// The annotation of nodes that the calling thread makes from now on in a capture, when it enters or leaves a scope
   /// before the end of the capture; empty outside of scopes. Must not enter scopes.
   virtual void annotation_changed(const captures::Capture& /*capture*/, const Annotation& /*now*/) const noexcept {}

@@ -64,6 +64,8 @@ WarmUp::WarmUp(const GraphOptions& options, const CaptureBody& body, const Frame
       current_(stream_) {
   stream_.wait(before_);
   const SavedGenerators generators(stream_.device(), options.generators, framework);
+  const auto* const captures = framework_captures();
+  const std::shared_ptr<void> watch = captures != nullptr ? captures->watch_warm_up(stream_) : nullptr;
   const backend::UserCode user_code;
   for (int i = 0; i < options.warmup; ++i) body(stream_);
 }

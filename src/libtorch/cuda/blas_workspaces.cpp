@@ -113,7 +113,7 @@ class PoolAddresses {
 
  private:
   void query() {
-    const version::PoolId id{pool_.id().first, pool_.id().second};
+    const version::PoolId id{pool_.id_in_libtorch().first, pool_.id_in_libtorch().second};
     const auto answer = version::snapshot(id);
     for (const auto& segment : answer.segments)
       if (segment.device == pool_.device().index() && segment.owner_private_pool_id == id)

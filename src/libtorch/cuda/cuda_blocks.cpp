@@ -9,6 +9,7 @@
 
 #include "captures/registry.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/cuda/tensor_pool.h"
 #include "memory/watches/allocation_log.h"
 #include "memory/watches/allocation_stacks.h"
 #include "reprise/error.h"
@@ -26,7 +27,7 @@ using version::TraceEntry;
 namespace {
 
 MempoolId pool_id(const version::PoolId& id) {
-  return {id.first, id.second};
+  return pool_of_libtorch({id.first, id.second});
 }
 
 std::byte* pointer(std::uintptr_t address) {

@@ -52,6 +52,11 @@ bool CudaGenerator::attach(std::uint64_t* words) {
   return draws_->attach(std::move(seed), std::move(offset));
 }
 
+std::uint64_t CudaGenerator::draw(std::uint64_t increment) {
+  const std::lock_guard lock(generator_->mutex_);
+  return draws_ != nullptr ? draws_->draw(increment) : 0;
+}
+
 void CudaGenerator::takes_part(std::uint64_t capture_id) {
   const std::lock_guard lock(generator_->mutex_);
   if (draws_ != nullptr) draws_->takes_part(capture_id);

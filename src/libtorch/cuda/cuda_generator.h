@@ -42,14 +42,14 @@ class CudaGenerator final : public random::ExternalGenerator {
   GeneratorState spend(std::uint64_t increment) override;
   void undo_spend(const GeneratorState& before, std::uint64_t increment) noexcept override;
 
+  const void* identity() const noexcept override { return state_.get(); }
   bool attach(std::uint64_t* words) override;
+  std::uint64_t draw(std::uint64_t increment) override;
   /// The capture for which words are attached has begun, or that of a body in it.
   void takes_part(std::uint64_t capture_id);
   std::optional<std::uint64_t> detach() override;
   void abandon() noexcept override;
 
-  /// Two generators of libtorch's may share a state.
-  bool has_state_of(const CudaGenerator& other) const noexcept { return state_ == other.state_; }
   /// The address from which draws in a capture read the seed; 0 if none.
   std::uintptr_t words_in_use() const;
 

@@ -74,6 +74,8 @@ void CudaRandomListener::register_generator(const at::Generator& generator) {
 
 void CudaRandomListener::begin(captures::Capture& capture) {
   if (!begins_with_cuda_tensors(capture)) return;
+  // libtorch refuses it here, and the runtime right after, for which the capture has a text.
+  if (capture.stream().capture_status() != CaptureStatus::none) return;
   try {
     words_ = random::LentWords::open(capture);
     attach_registered(capture);
@@ -110,13 +112,16 @@ void CudaRandomListener::attach_default(const captures::Capture& capture) {
 
 // True also if it is attached to this capture already.
 bool CudaRandomListener::attach(const std::shared_ptr<CudaGenerator>& generator) {
-  if (std::ranges::any_of(attached_, [&](const Attached& one) { return one.generator->has_state_of(*generator); }))
+  if (std::ranges::any_of(attached_,
+                          [&](const Attached& one) { return one.generator->identity() == generator->identity(); }))
     return true;
   memory::DeviceWords words = memory::allocate_hidden_words(sizeof(random::GraphRngState), generator->device());
   attached_.reserve(attached_.size() + 1);
   words_->lend(words.get());
   if (!generator->attach(words.get())) return false;
+  std::uint64_t* const lent = words.get();
   attached_.push_back({generator, std::move(words)});
+  words_->serves(generator, lent);
   return true;
 }
 
@@ -172,7 +177,8 @@ void CudaRandomListener::refuse_draws_in_loops(const captures::Capture& capture,
   const inspect::GraphScan scan = inspect::scan_graph(capture.device().backend(), template_graph);
   const auto words = reinterpret_cast<std::uintptr_t>(attached.words.get());
   for (const inspect::ScannedWord& word : scan.words)
-    if (word.value == words && capture.repeats(scan.nodes[word.node].top))
+    if (word.value == words && capture.repeats(scan.nodes[word.node].top) &&
+        !random::derives_words(capture.device().backend(), scan.nodes[word.node].function))
       throw UsageError(text::format(
           "{} draws random numbers of libtorch's generator of {} in the body of a while_, or around one: "
           "each iteration would draw the same numbers. Draw before the loop, or from a generator of this "

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libtorch/cuda/cuda_tensors.h"
 #include "support/immortal.h"
+#include "support/thread_object.h"
 
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <cstddef>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+#include <vector>
+
+#include "reprise/error.h"
 
 namespace reprise::libtorch {
 namespace {
@@ -61,22 +66,79 @@ CUDAStream stream_with(c10::DeviceIndex device, StreamHandle handle) {
                     c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::DeviceType::CUDA, device), found->second));
 }
 
+// libtorch keeps the current streams of a thread in a `thread_local` object. Static objects of the program end after
+// that one does on the main thread, and guards among them restore streams: what is current is kept here from then on.
+enum class ThreadPhase : char { unseen, watched, over };
+constinit thread_local ThreadPhase phase = ThreadPhase::unseen;
+
+std::vector<StreamHandle>& streams_after_the_end() {
+  return support::ThreadObject<std::vector<StreamHandle>>::get();
+}
+
+struct EndOfThread {
+  EndOfThread() { phase = ThreadPhase::watched; }
+  ~EndOfThread() {
+    try {
+      for (c10::DeviceIndex device = 0; device < c10::cuda::device_count(); ++device)
+        streams_after_the_end().push_back(handle_of(c10::cuda::getCurrentCUDAStream(device)));
+    } catch (const std::exception&) {  // the default streams are current
+    }
+    phase = ThreadPhase::over;
+  }
+  EndOfThread(const EndOfThread&) = delete;
+  EndOfThread& operator=(const EndOfThread&) = delete;
+};
+
+// True when libtorch does not keep the streams of this thread any more.
+[[gnu::cold]] bool watch_thread(c10::DeviceIndex device) {
+  if (phase == ThreadPhase::over) return true;
+  static_cast<void>(c10::cuda::getCurrentCUDAStream(device));  // libtorch's object is made before, so it ends after
+  thread_local const EndOfThread end;
+  static_cast<void>(end);
+  return false;
+}
+
+bool is_over(c10::DeviceIndex device) {
+  return phase != ThreadPhase::watched && watch_thread(device);
+}
+
+StreamHandle& stream_after_the_end(int device) {
+  std::vector<StreamHandle>& all = streams_after_the_end();
+  const auto place = static_cast<std::size_t>(device);
+  if (place >= all.size()) all.resize(place + 1);
+  return all[place];
+}
+
 }  // namespace
 
 [[gnu::hot]] StreamHandle current_cuda_stream(int device) noexcept {
-  return handle_of(c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(device)));
+  const auto index = static_cast<c10::DeviceIndex>(device);
+  if (is_over(index)) [[unlikely]]
+    return stream_after_the_end(device);
+  return handle_of(c10::cuda::getCurrentCUDAStream(index));
 }
 
 void set_current_cuda_stream(int device, StreamHandle stream) noexcept {
-  c10::cuda::setCurrentCUDAStream(stream_with(static_cast<c10::DeviceIndex>(device), stream));
+  const auto index = static_cast<c10::DeviceIndex>(device);
+  if (is_over(index)) [[unlikely]] {
+    stream_after_the_end(device) = stream;
+    return;
+  }
+  c10::cuda::setCurrentCUDAStream(stream_with(index, stream));
 }
 
+// Not by calls of libtorch that throw: at the end of the process CUDA's runtime answers no more.
 int current_cuda_device() noexcept {
-  return c10::cuda::current_device();
+  c10::DeviceIndex device = 0;
+  return c10::cuda::GetDevice(&device) == cudaSuccess ? device : 0;
 }
 
 void set_current_cuda_device(int device) noexcept {
-  static_cast<void>(c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(device)));
+  try {
+    static_cast<void>(c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(device)));
+  } catch (const c10::Error& error) {
+    if (phase != ThreadPhase::over) warn(error.what_without_backtrace());
+  }
 }
 
 bool is_pooled_cuda_stream(StreamHandle stream) noexcept {

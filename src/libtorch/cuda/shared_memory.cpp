@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/cuda/tensor_pool.h"
 #include "libtorch/cuda/versions/version.h"
 #include "memory/allocator_impl.h"
 #include "reprise/error.h"
@@ -74,9 +75,12 @@ backend::Framework::PoolBytes cuda_pool_bytes(const Device& device, MempoolId po
   backend::Framework::PoolBytes bytes;
   try {
     if (!has_cuda_tensors() || !c10::cuda::CUDACachingAllocator::get()->initialized()) return bytes;
-    const auto snapshot = version::snapshot({pool.first, pool.second});
+    // Several pools of libtorch's may have the place of one.
+    const MempoolId wanted = pools_were_replaced() ? MempoolId{} : pool;
+    const auto snapshot = version::snapshot({wanted.first, wanted.second});
     for (const auto& segment : snapshot.segments) {
-      const MempoolId owner{segment.owner_private_pool_id.first, segment.owner_private_pool_id.second};
+      const auto& theirs = segment.owner_private_pool_id;
+      const MempoolId owner = pool_of_libtorch({theirs.first, theirs.second});
       if (segment.device != device.index() || !owner || (pool && owner != pool)) continue;
       bytes.reserved += segment.total_size;
       bytes.allocated += segment.allocated_size;

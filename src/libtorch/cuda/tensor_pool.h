@@ -9,24 +9,32 @@
 
 namespace reprise::libtorch {
 
+/// The pool of this library that a pool of libtorch's allocators is. Most have the same id in both; libtorch cannot
+/// open a pool again whose memory outlived its graphs, and then another one has the place of its id. Thread-safe.
+MempoolId pool_of_libtorch(MempoolId theirs);
+/// True once there are such pools.
+bool pools_were_replaced() noexcept;
+
 /// A graph's hold on a pool of libtorch's allocators, of CUDA memory and of pinned memory: the pool stays as long as a
 /// graph holds it, of this library or of libtorch. The release makes no call of CUDA: it is allowed on any thread,
 /// during any capture.
 class TensorPool {
  public:
-  TensorPool(const Device& device, MempoolId id) : device_(device), id_(id) {}
+  /// \param theirs its id in libtorch.
+  TensorPool(const Device& device, MempoolId id, MempoolId theirs) : device_(device), id_(id), theirs_(theirs) {}
   ~TensorPool();
   TensorPool(const TensorPool&) = delete;
   TensorPool& operator=(const TensorPool&) = delete;
 
   const Device& device() const noexcept { return device_; }
   MempoolId id() const noexcept { return id_; }
+  MempoolId id_in_libtorch() const noexcept { return theirs_; }
 
  private:
   friend class TensorRoute;
 
   Device device_;
-  MempoolId id_;
+  MempoolId id_, theirs_;
   bool holds_device_memory_ = false;
   bool holds_pinned_memory_ = false;
 };
@@ -38,8 +46,7 @@ class TensorPool {
 /// libtorch has a pool for each device, and tensors on a joined stream of another device come from the ordinary one.
 class TensorRoute {
  public:
-  /// \throws UsageError if a capture of libtorch's own is filling the pool, or tensors live in it although all its
-  ///         graphs are gone.
+  /// \throws UsageError if a capture of libtorch's own is filling the pool.
   TensorRoute(const Device& device, MempoolId id, StreamHandle begun_on);
   ~TensorRoute();
   TensorRoute(const TensorRoute&) = delete;
@@ -48,8 +55,10 @@ class TensorRoute {
   const std::shared_ptr<TensorPool>& pool() const noexcept { return pool_; }
 
  private:
-  void begin_device_memory(StreamHandle begun_on);
-  void begin_pinned_memory(StreamHandle begun_on);
+  /// False if libtorch cannot open the pool again; one that is new has another error.
+  bool begin(StreamHandle begun_on, bool is_new);
+  bool begin_device_memory(StreamHandle begun_on, bool is_new);
+  bool begin_pinned_memory(StreamHandle begun_on, bool is_new);
   void end() noexcept;
 
   std::shared_ptr<TensorPool> pool_;

@@ -25,7 +25,16 @@ class GraphedBackward final : public torch::autograd::Node {
                   torch::autograd::edge_list&& edges)
       : Node(std::move(edges)), function_(std::move(function)), call_(std::move(call)), versions_(versions) {}
 
-  std::string name() const override { return "GraphedBackward"; }
+  // libtorch's error has it, of an operator whose backward finds a result that it kept overwritten.
+  std::string name() const override {
+    if (!call_->outputs_lost) return "GraphedBackward";
+    const std::string text = text::format(
+        "GraphedBackward ({}, whose results were overwritten by {}: run the backward of each call before the next "
+        "call, or pass copies (clone) on to what keeps them, or make the callable with Outputs::copy; one with several "
+        "micro-batches underway is made once for each, with GraphedCallableOptions::order)",
+        call_->text(), call_->outputs_lost.text());
+    return text;
+  }
 
  private:
   variable_list apply(variable_list&& gradients) override {

@@ -34,6 +34,26 @@ class OperatorNames final : public OperatorWatch {
     if (broke && std::ranges::none_of(broken_, of_thread)) broken_.push_back({thread, std::move(names)});
   }
 
+  void adds_outside(const at::Tensor& leaf) override {
+    const std::lock_guard lock(mutex_);
+    if (leaves_outside_++ == 0)
+      leaf_ = text::format("{} [{}]", c10::toString(leaf.scalar_type()), text::join(leaf.sizes(), ", "));
+  }
+
+  // Why the backward pass cannot be captured; empty if nothing is known.
+  std::string cause() const {
+    const std::lock_guard lock(mutex_);
+    if (leaves_outside_ == 0) return "";
+    const std::string text = text::format(
+        "The gradient of a parameter ({}{}) is added on the default stream, which takes part in no capture (906): the "
+        "node of autograd that adds it (AccumulateGrad) stays on the stream of the forward pass that made it, and a "
+        "result of that pass, such as the loss of an eager step, keeps the node alive. Release these results before "
+        "the capture, run eager steps on another stream (StreamGuard), or set GraphOptions::warmup, which makes such "
+        "nodes anew unless they have hooks",
+        leaf_, leaves_outside_ == 1 ? "" : text::format(", and {} more", leaves_outside_ - 1));
+    return text;
+  }
+
   // Operators of the thread that broke it, if known: others find it broken, too.
   std::vector<std::string> broke_in(const CaptureReport& report) const {
     const std::uint64_t thread = report.broken_by ? report.broken_by->thread : 0;
@@ -56,6 +76,8 @@ class OperatorNames final : public OperatorWatch {
   mutable std::mutex mutex_;
   std::vector<Broken> broken_;  // as they found it
   std::vector<std::string> failed_;
+  std::size_t leaves_outside_ = 0;
+  std::string leaf_;  // the first of them
 };
 
 namespace {
@@ -63,11 +85,14 @@ namespace {
 // The nested operators, outermost first, the innermost of which failed in the capture last abandoned on this thread.
 // Empty if none failed.
 thread_local std::vector<std::string> failed_operators;
+// As OperatorNames::cause() of that capture.
+thread_local std::string cause_of_failure;
 
 }  // namespace
 
 void OperatorListener::begin(captures::Capture& /*capture*/) {
   failed_operators.clear();
+  cause_of_failure.clear();
   close();
 }
 
@@ -82,7 +107,9 @@ void OperatorListener::started(captures::Capture& capture) {
 
 void OperatorListener::describe(const captures::Capture& /*capture*/, const backend::CaptureFindings& /*findings*/,
                                 CaptureReport& report) {
-  if (names_ != nullptr) report.operators = names_->broke_in(report);
+  if (names_ == nullptr) return;
+  report.operators = names_->broke_in(report);
+  if (std::string cause = names_->cause(); !cause.empty()) report.notes.push_back(std::move(cause) + ".");
 }
 
 void OperatorListener::ended(captures::Capture& /*capture*/, graphs::CapturedGraph& /*graph*/) {
@@ -90,7 +117,10 @@ void OperatorListener::ended(captures::Capture& /*capture*/, graphs::CapturedGra
 }
 
 void OperatorListener::abandoned(captures::Capture& /*capture*/) noexcept {
-  if (names_ != nullptr) failed_operators = names_->take_failed();
+  if (names_ != nullptr) {
+    failed_operators = names_->take_failed();
+    cause_of_failure = names_->cause();
+  }
   close();
   scopes_.reset();
 }
@@ -103,6 +133,7 @@ void OperatorListener::close() noexcept {
 }
 
 void add_failed_operators(c10::Error& error) {
+  if (std::string cause = std::exchange(cause_of_failure, {}); !cause.empty()) error.add_context(std::move(cause));
   const std::vector<std::string> names = std::exchange(failed_operators, {});
   if (names.empty()) return;
   error.add_context(text::format("within the operator {} of a capture{}", names.back(),

@@ -10,6 +10,7 @@
 
 #include "captures/registry.h"
 #include "libtorch/operators/autocast_cache.h"
+#include "libtorch/operators/leaf_streams.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
 
@@ -117,8 +118,22 @@ bool is_operator(const at::RecordFunction& function) {
   return !std::string_view(function.name()).starts_with("autograd::engine::");
 }
 
+void find_leaves_outside() {
+  for_each_leaf_elsewhere([](const LeafElsewhere& found) {
+    if (!found.to.is_default()) return;
+    const captures::Found capture = captures::find(found.from);
+    const auto watches = capture.part == captures::Part::own ? capture.capture->get(watches_of) : nullptr;
+    if (watches == nullptr) return;
+    const std::lock_guard lock(watches->mutex);
+    for (const auto& watch : watches->open) watch->adds_outside(found.leaf);
+  });
+}
+
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
-  if (!is_operator(function)) return nullptr;
+  if (!is_operator(function)) {
+    find_leaves_outside();
+    return nullptr;
+  }
   auto call = std::make_unique<WatchedCall>(function.name(), innermost);
   OperatorWatch::Nodes tails;
   if (call->within != nullptr)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <ATen/record_function.h>
 
 #include <memory>
@@ -55,6 +56,8 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
     const backend::CaptureInfo& capture;  ///< of the stream
   };
   virtual void ended(const RunningOperator& op, const End& end) = 0;
+  /// A backward pass is about to add the gradient of this leaf on the default stream, which takes part in no capture.
+  virtual void adds_outside(const at::Tensor& /*leaf*/) {}
 
  protected:
   /// \param wants_arguments began() may read the arguments of the call.

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 // A libcuda.so.1 with two devices that can be opened, and whose captures can be queried; no more. The environment
 // makes it old or broken:
@@ -11,6 +12,8 @@
 //   FAKE_LIBCUDA_LACKS      a function that it does not have
 //   FAKE_LIBCUDA_CONTEXT    what cuDevicePrimaryCtxRetain returns for the first device; _1: for the others
 //   FAKE_LIBCUDA_CAPABILITY the compute capability of the devices, as 90
+//   FAKE_LIBCUDA_SHUT_DOWN  what calls return once the driver has shut down, in its function of atexit()
+//   FAKE_LIBCUDA_RESULT     what waits and releases return before that
 
 /// What every stream's capture is: CUstreamCaptureStatus. A test sets it.
 extern "C" int fake_capture_status;
@@ -89,9 +92,52 @@ int device_attribute(int* value, int attribute, int) {
   return 0;
 }
 
+int shut_down = 0;  // once it is, what calls return
+
 int retain_context(void** context, int device) {
+  if (shut_down != 0) return shut_down;
+  [[maybe_unused]] static const int registered =
+      std::atexit([] { shut_down = number_from("FAKE_LIBCUDA_SHUT_DOWN", 0); });
   *context = &fake_loaded_code;
   return number_from(device == 0 ? "FAKE_LIBCUDA_CONTEXT" : "FAKE_LIBCUDA_CONTEXT_1", 0);
+}
+
+// The context of the calling thread, of those above.
+thread_local void* current = nullptr;
+
+int current_context(void** context) {
+  *context = current;
+  return 0;
+}
+
+int set_context(void* context) {
+  current = context;
+  return 0;
+}
+
+int create(void** object) {
+  static char objects[64];
+  static std::size_t next = 0;
+  *object = &objects[next++ % sizeof objects];
+  return shut_down;
+}
+
+int create_stream(void** stream, unsigned, int) {
+  return create(stream);
+}
+
+int create_event(void** event, unsigned) {
+  return create(event);
+}
+
+int stream_id(void* stream, unsigned long long* id) {
+  *id = reinterpret_cast<unsigned long long>(stream);
+  return shut_down;
+}
+
+// For waits and releases.
+int do_nothing() {
+  return shut_down != 0 ? shut_down : number_from("FAKE_LIBCUDA_RESULT", 0);
 }
 
 int push_context(void*) {
@@ -131,7 +177,8 @@ int current_device(int* device) {
 }
 
 int never_called() {
-  std::abort();
+  if (shut_down == 0) std::abort();
+  return shut_down;
 }
 
 }  // namespace
@@ -165,6 +212,14 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   if (std::strcmp(name, "cuDevicePrimaryCtxRetain") == 0) *function = reinterpret_cast<void*>(&retain_context);
   if (std::strcmp(name, "cuCtxPushCurrent") == 0) *function = reinterpret_cast<void*>(&push_context);
   if (std::strcmp(name, "cuCtxPopCurrent") == 0) *function = reinterpret_cast<void*>(&pop_context);
+  if (std::strcmp(name, "cuCtxGetCurrent") == 0) *function = reinterpret_cast<void*>(&current_context);
+  if (std::strcmp(name, "cuCtxSetCurrent") == 0) *function = reinterpret_cast<void*>(&set_context);
+  if (std::strcmp(name, "cuStreamCreateWithPriority") == 0) *function = reinterpret_cast<void*>(&create_stream);
+  if (std::strcmp(name, "cuStreamGetId") == 0) *function = reinterpret_cast<void*>(&stream_id);
+  if (std::strcmp(name, "cuEventCreate") == 0) *function = reinterpret_cast<void*>(&create_event);
+  for (const char* each : {"cuCtxSynchronize", "cuStreamSynchronize", "cuStreamQuery", "cuStreamDestroy",
+                           "cuEventSynchronize", "cuEventQuery", "cuEventDestroy", "cuEventRecordWithFlags"})
+    if (std::strcmp(name, each) == 0) *function = reinterpret_cast<void*>(&do_nothing);
   if (std::strcmp(name, "cuMemGetInfo") == 0) *function = reinterpret_cast<void*>(&memory_info);
   if (std::strcmp(name, "cuLibraryLoadData") == 0) *function = reinterpret_cast<void*>(&load_library);
   if (std::strcmp(name, "cuLibraryGetKernel") == 0) *function = reinterpret_cast<void*>(&find_in_library);

@@ -38,5 +38,51 @@ TEST_F(WarmUpOfTensors, TrainsAStepForEachRun) {
   EXPECT_TRUE(same(weight.detach(), eager.detach()));
 }
 
+// Eager steps on the default stream, the last of which left its loss: that keeps the nodes alive that add gradients.
+class WarmUpAfterEagerSteps : public WarmUpOfTensors {
+ protected:
+  void add_gradient() {
+    loss_ = (weight_ * weight_).sum() + (bias_ * 2).sum();
+    loss_.backward();
+  }
+  void SetUp() override {
+    add_gradient();
+    here_.synchronize();
+    for (const Tensor& each : {weight_, bias_}) each.mutable_grad().zero_();
+  }
+
+  const StreamGuard default_stream_{here_.default_stream()};
+  Tensor weight_ = ones(), bias_ = ones(), loss_;
+  CUDAGraph graph_;
+};
+
+TEST_F(WarmUpAfterEagerSteps, MakesNodesThatAddGradientsOnTheStreamOfTheCapture) {
+  const Tensor eager_loss = loss_;
+  capture(graph_, {.warmup = 1}, [&] { add_gradient(); });
+  graph_.replay();
+  EXPECT_TRUE(same(weight_.grad(), torch::full({8}, 4.0F)));  // of the warm-up and the replay
+  EXPECT_TRUE(same(bias_.grad(), torch::full({8}, 4.0F)));
+  add_gradient();  // eager steps go on
+  EXPECT_TRUE(same(weight_.grad(), torch::full({8}, 6.0F)));
+}
+
+TEST_F(WarmUpAfterEagerSteps, IsNamedWhereItWouldHelp) {
+  const Tensor eager_loss = loss_;
+  const auto expect_cause = [](const std::string& text) {
+    EXPECT_THAT(text, ::testing::AllOf(::testing::HasSubstr("The gradient of a parameter (Float [8]"),
+                                       ::testing::HasSubstr("GraphOptions::warmup")));
+  };
+  try {
+    capture(graph_, [&] { add_gradient(); });
+    ADD_FAILURE() << "the default stream took part in a capture";
+  } catch (const c10::Error& error) {  // of CUDA
+    expect_cause(error.what_without_backtrace());
+  } catch (const BackendError& error) {  // of the host device
+    EXPECT_EQ(error.code(), ErrorCode::stream_capture_implicit);
+  }
+  ASSERT_TRUE(graph_.capture_report().has_value());
+  expect_cause(graph_.capture_report()->str());
+}
+
 }  // namespace
 }  // namespace reprise::libtorch::test

@@ -62,6 +62,25 @@ TEST_F(CudaTensorFailures, OfTheBodyLeaveEverythingUsable) {
   expect_usable(graph);
 }
 
+TEST_F(CudaTensorFailures, OfACaptureOnAStreamThatCapturesAlreadyLeaveBothUsable) {
+  Tensor x = zeros({1000});
+  CUDAGraph first, second;
+  torch::cuda::synchronize();
+  {
+    const Stream stream(device());
+    const StreamGuard guard(stream);
+    first.capture_begin();
+    x.add_(1);
+    EXPECT_THAT(text_of<UsageError>([&] { second.capture_begin(); }),
+                ::testing::HasSubstr("takes part in a capture already"));
+    x.add_(1);
+    first.capture_end();
+  }
+  first.replay();
+  EXPECT_TRUE(all_are(x, 2));
+  expect_usable(second);
+}
+
 TEST_F(CudaTensorFailures, WithAPoolThatIsSharedLeaveTheOtherGraphAlone) {
   const Tensor x = zeros({1000});
   const MempoolId pool = graph_pool_handle();

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "tests/libtorch/cuda/cuda_tensors_fixture.h"
 
@@ -34,7 +35,6 @@ class CudaTensorPools : public OnCudaDevice {
     return y;
   }
   void expect_result(const Tensor& y, double x) { EXPECT_TRUE(all_are(y, 16 * ((x + 1) * 2 - 1))); }
-  static bool has_expandable_segments() { return version::expandable_segments(); }
   /// How much more libtorch's allocator has reserved since `before`.
   std::int64_t grown(std::int64_t before) const { return settled_reserved() - before; }
 
@@ -235,7 +235,6 @@ TEST_F(CudaTensorPools, AreRefusedWhileAnotherCaptureFillsThem) {
 }
 
 TEST_F(CudaTensorPools, AreUsedAgainOnceTheirGraphsAreGone) {
-  if (has_expandable_segments()) GTEST_SKIP() << "libtorch does not release such a pool";
   const MempoolId pool = graph_pool_handle();
   CUDAGraph graph;
   for (int i = 0; i < 3; ++i) {
@@ -247,22 +246,45 @@ TEST_F(CudaTensorPools, AreUsedAgainOnceTheirGraphsAreGone) {
   }
 }
 
-TEST_F(CudaTensorPools, AreRefusedWhileTensorsLiveInThemWithoutAGraph) {
+TEST_F(CudaTensorPools, AreFilledAgainWhileTensorsLiveInThemWithoutAGraph) {
+  const std::int64_t before = settled_reserved();
   const MempoolId pool = graph_pool_handle();
   CUDAGraph graph;
-  Tensor y = capture_steps(graph, pool);
+  std::vector<Tensor> results;
+  for (int i = 0; i < 3; ++i) {
+    results.push_back(capture_steps(graph, pool));
+    EXPECT_EQ(graph.pool(), pool);
+    x_.fill_(i);
+    graph.replay();
+    torch::cuda::synchronize();
+    // A second graph shares the memory, also under a pool of libtorch's that has the place of the first.
+    CUDAGraph other;
+    const Tensor y = capture_steps(other, pool);
+    EXPECT_EQ(pool_of(y), pool_of(results.back()));
+    torch::cuda::synchronize();
+    other.reset();
+    graph.reset();
+  }
+  for (int i = 0; i < 3; ++i) expect_result(results[static_cast<std::size_t>(i)], i);
+  results.clear();
+  EXPECT_TRUE(falls_to(before));
+}
+
+TEST_F(CudaTensorPools, ThatHaveThePlaceOfOthersAreInTheMemoryOfTheirGraphAndNoInputs) {
+  const MempoolId pool = graph_pool_handle();
+  CUDAGraph graph;
+  const Tensor first = capture_steps(graph, pool);
   torch::cuda::synchronize();
   graph.reset();
-  EXPECT_THAT(text_of<UsageError>([&] { capture_steps(graph, pool); }),
-              HasSubstr("in which tensors still lie although all its graphs are gone"));
-  y.reset();
-  if (has_expandable_segments()) {
-    EXPECT_THAT(text_of<UsageError>([&] { capture_steps(graph, pool); }), HasSubstr("expandable_segments:True"));
-    return;
-  }
-  y = capture_steps(graph, pool);
-  graph.replay();
-  expect_result(y, 0);
+  GraphOptions options;
+  options.pool = pool;
+  options.check_input_liveness = true;
+  Tensor y;
+  capture(graph, options, [&] { y = x_ + 1; });
+  ASSERT_EQ(graph.inputs().size(), 1U);
+  EXPECT_EQ(graph.inputs()[0].address, x_.data_ptr());
+  EXPECT_GE(graph.memory().tensor_allocated_bytes, y.nbytes());
+  EXPECT_GE(graph.memory().tensor_reserved_bytes, graph.memory().tensor_allocated_bytes);
 }
 
 TEST_F(CudaTensorPools, DoNotGrowWithAHundredCapturesOfAMatrixProduct) {

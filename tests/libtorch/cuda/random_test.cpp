@@ -271,6 +271,17 @@ TEST_F(CudaRandom, KeepASeedFromBeingSetInACapture) {
   EXPECT_TRUE(torch::equal(replayed(graph_), first));
 }
 
+// libtorch refuses to register a graph with a generator while the current stream is being captured.
+TEST_F(CudaRandom, CannotBeAttachedWhileTheCurrentStreamIsCaptured) {
+  if (version::draws_by_capture_id) GTEST_SKIP() << "this libtorch does not register graphs with generators";
+  capture(graph_, [&] {
+    work();
+    EXPECT_THAT(error_of([&] { const version::GeneratorDraws draws(generator_.getIntrusivePtr()); }),
+                HasSubstr("Cannot register the state during capturing stage"));
+  });
+  expect_first_numbers(graph_);
+}
+
 TEST_F(CudaRandom, AreRefusedOnOtherThreadsWhileACaptureIsUnderway) {
   GraphOptions options;
   options.capture_error_mode = CaptureMode::thread;

@@ -8,6 +8,7 @@
 namespace reprise::libtorch::test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -289,6 +290,24 @@ TEST_F(GraphedCallables, TakePartInCheckedEagerWorkOnTheirResults) {
     FAIL() << "y was overwritten";
   } catch (const c10::Error& error) {
     EXPECT_THAT(error.what_without_backtrace(), HasSubstr("modified by an inplace operation"));
+  }
+}
+
+TEST_F(GraphedCallables, AreNamedWithTheRemedyByOperatorsWhoseResultsWereOverwritten) {
+  const auto graphed = make_graphed_callables([](const Tensor& x) { return x * 2; }, needing_gradient({3}));
+  std::vector<Tensor> losses;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor y = graphed(needing_gradient({3}));
+    losses.push_back((y * y).sum());
+  }
+  losses.back().backward();
+  try {
+    losses.front().backward();
+    FAIL() << "the first result was overwritten";
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what_without_backtrace(),
+                AllOf(HasSubstr("call 1 of callable 0"), HasSubstr("whose results were overwritten by call 2"),
+                      HasSubstr("Outputs::copy"), HasSubstr("GraphedCallableOptions::order")));
   }
 }
 

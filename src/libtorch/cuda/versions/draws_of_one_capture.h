@@ -28,7 +28,14 @@ class GeneratorDraws final : private at::cuda::CUDAGraph {
   using State = at::CUDAGeneratorState;
 
   explicit GeneratorDraws(const c10::intrusive_ptr<c10::GeneratorImpl>& generator) {
-    register_generator_state(at::Generator(generator));
+    try {
+      register_generator_state(at::Generator(generator));
+    } catch (...) {
+      // The state refused this one, as while the current stream is being captured: the destructor of a graph
+      // unregisters all that it has, which throws for a state that does not know the graph.
+      captured_generator_states_.clear();
+      throw;
+    }
   }
 
   c10::intrusive_ptr<State> state() const { return captured_generator_states_.begin()->first; }
@@ -47,6 +54,12 @@ class GeneratorDraws final : private at::cuda::CUDAGraph {
 
   /// The capture has begun, or that of a body in it.
   void takes_part(std::uint64_t /*capture_id*/) {}
+
+  /// Draws for a child graph. Returns the offset before that, in the graph. If the state was used otherwise meanwhile,
+  /// drawn() says so.
+  std::uint64_t draw(std::uint64_t increment) {
+    return drawn() ? std::exchange(state()->offset_intragraph_, state()->offset_intragraph_ + increment) : 0;
+  }
 
   /// By how much the draws advanced the offset; nullopt if the state was used otherwise meanwhile.
   std::optional<std::uint64_t> drawn() const {

@@ -35,10 +35,6 @@ inline c10::cuda::CUDACachingAllocator::SnapshotInfo snapshot(PoolId pool) {
   return c10::cuda::CUDACachingAllocator::snapshot(pool, /*include_traces=*/false);
 }
 
-inline bool expandable_segments() {
-  return c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments();
-}
-
 /// The allocator counts the captures underway by the pools that are filled.
 inline void capture_begins(c10::DeviceIndex /*device*/) {}
 inline void capture_ended(c10::DeviceIndex /*device*/) {}

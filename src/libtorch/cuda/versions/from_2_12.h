@@ -40,10 +40,6 @@ inline c10::cuda::CUDACachingAllocator::SnapshotInfo snapshot(PoolId pool) {
   return c10::cuda::CUDACachingAllocator::snapshot(pool, /*include_traces=*/false);
 }
 
-inline bool expandable_segments() {
-  return c10::CachingAllocator::AcceleratorAllocatorConfig::use_expandable_segments();
-}
-
 /// From 2.13 on the allocator is notified of captures, besides the pools that are filled: until the last one has ended,
 /// it records no events for memory that is freed.
 inline void capture_begins([[maybe_unused]] c10::DeviceIndex device) {
@@ -144,6 +140,12 @@ class GeneratorDraws final {
     ids_.push_back(capture_id);
     const std::lock_guard lock(state_->capture_states_mutex_);
     state_->capture_states_[capture_id] = in_capture_;
+  }
+
+  /// Draws for a child graph. Returns the offset before that, in the graph. If the state was used otherwise meanwhile,
+  /// drawn() says so.
+  std::uint64_t draw(std::uint64_t increment) {
+    return drawn() ? std::exchange(in_capture_->offset_intragraph_, in_capture_->offset_intragraph_ + increment) : 0;
   }
 
   /// By how much the draws advanced the offset; nullopt if the state was used otherwise meanwhile.
