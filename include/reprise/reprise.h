@@ -30,6 +30,7 @@
 #include "reprise/child_graph.h"
 #include "reprise/compare.h"
 #include "reprise/control_flow.h"
+#include "reprise/copy_value.h"
 #include "reprise/device.h"
 #include "reprise/device_code.h"
 #include "reprise/device_view.h"

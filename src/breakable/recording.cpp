@@ -11,6 +11,7 @@
 #include "captures/registry.h"
 #include "graph/cuda_graph_impl.h"
 #include "inspect/annotations/capture_annotations.h"
+#include "inspect/liveness/liveness_listener.h"
 #include "inspect/liveness/thread_stack.h"
 #include "text/format.h"
 
@@ -72,6 +73,7 @@ void Recording::begin_segment() {
   if (!breaks_.empty()) options.name = segment_name(breaks_.size() + 1);
   GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
   impl.without_executable = !plan_.instantiate;
+  impl.listeners.liveness().look_for_freed_tensors();
   impl.begin_on_current_stream(plan_.call, options);
   capturing_ = true;
   forks_ = Forks::watch(impl.capture->capture());
@@ -144,6 +146,7 @@ void Recording::end_capture(const captures::Found& found) {
   }
   capturing_ = false;
   impl.without_executable = false;
+  impl.listeners.liveness().require_live(plan_.call);
 }
 
 void Recording::require_here() const {

@@ -203,6 +203,7 @@ struct CUDAGraph::Impl {
   void launch(const char* call, const StreamRef& stream);
   /// Adds the graph to the capture of this library that the stream takes part in; false if it is in none.
   bool become_child(const char* call, const StreamRef& stream);
+  void note_first_launch() const noexcept;
   void replay_with_listeners(const char* call, const StreamRef& stream);  // and hooks
   void replay_with_hooks(const char* call, const StreamRef& stream);
   void launch_with_listeners(const char* call, const StreamRef& stream);
@@ -249,7 +250,10 @@ struct CUDAGraph::Impl {
   /// What views of the graph's nodes refer to, until it is empty.
   const std::shared_ptr<graphs::GraphLink>& link();
   /// Changes nodes, all or none, and notifies listeners. Needs `launch_mutex`; the changes were checked.
-  void change_nodes(std::span<graphs::NodeChange> changed);
+  /// `set` are all places that the user set, also where the value is the same.
+  void change_nodes(std::span<graphs::NodeChange> changed, std::span<const graphs::SetPlace> set);
+  /// True if a listener is to know of places that are set to the value which they have. With the launch mutex.
+  bool wants_same_values() const;
   /// What launch() was passed in the capture, and addresses that were named, become parameters of the template.
   void find_parameters();
   /// Sets values of which one changes, or of which the template may have others. With the launch mutex.

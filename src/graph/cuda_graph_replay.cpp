@@ -9,7 +9,9 @@
 #include "graph/control_flow/child_graphs.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
+#include "graph/listeners/child_listener.h"
 #include "graph/replay_changed.h"
+#include "memory/allocator_impl.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
 
@@ -201,7 +203,16 @@ std::exception_ptr CUDAGraph::Impl::replay_changed(const StreamRef& stream,
     if (result.failed()) [[unlikely]]
       raise_launch(call, result);
   });
-  ++launches;
+  if (launches++ == 0) [[unlikely]]
+    note_first_launch();
+}
+
+// For texts that say what was not replayed yet.
+void CUDAGraph::Impl::note_first_launch() const noexcept {
+  if (device->type() != DeviceType::host) return;
+  CachingAllocator::Impl& allocator = CachingAllocator::of(*device).impl();
+  allocator.pool_launched(pool);
+  for (const MempoolId of_child : listeners.children().pools()) allocator.pool_launched(of_child);
 }
 
 // The call is named here, not around the launch: a replay that succeeds does nothing for it.

@@ -102,7 +102,7 @@ std::size_t CachingAllocator::Impl::release_block(void* pointer, std::vector<std
       "free each block once, by the address that allocate() returned, with the allocator that it came from");
   const std::size_t bytes = block->bytes;
   if (block->watch != nullptr || memory::FreeLog::any()) [[unlikely]] {
-    if (block->watch != nullptr && block->watch->retained != 0) {
+    if (is_kept(*block)) {
       block->watch->freed_by = std::move(stack);
       block->state = BlockState::retained;
       return bytes;

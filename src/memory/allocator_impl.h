@@ -65,6 +65,9 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   };
   /// The block in use that an address lies in: in constant time if it begins there, else as BlockTable::find_around().
   std::optional<UsedBlock> find_block(const void* address) const;
+  /// True if the address lies in a private pool for which pool_launched() was not called.
+  bool awaits_launch(const void* address) const;
+  void pool_launched(MempoolId id) noexcept;
 
   // --- For captures. All are thread-safe. -------------------------------------------------------------------------
 
@@ -145,6 +148,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
 
   // watches/watches.cpp
   void keep_stack(void* pointer);
+  bool is_kept(memory::MemoryBlock& block);
   void record_free(memory::MemoryBlock* block, std::vector<std::string> stack);
 
   // segments.cpp

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
+#include <span>
+
 #include "backend/backend.h"
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
+#include "captures/registry.h"
 #include "memory/allocator_impl.h"
 #include "memory/block_bounds.h"
 #include "memory/watches/copy_origins.h"
+#include "reprise/log.h"
 #include "reprise/memory.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -45,6 +51,24 @@ void require_copied(const StreamRef& stream, backend::Call call, const backend::
   backend::raise(stream.device().backend(), call, result, where, blocks);
 }
 
+// On a host device new memory has one value, and a copy to pageable memory is over when its call returns.
+void warn_of_unwritten(const StreamRef& stream, const void* destination, const void* source, std::size_t bytes) {
+  const Device device = stream.device();
+  if (!CachingAllocator::of(device).impl().awaits_launch(source)) return;
+  if (captures::any_underway() && backend::captures_work(stream)) return;
+  backend::PointerInfo info;
+  backend::Checked(device.backend()).pointer_info(destination, &info);
+  if (info.kind != backend::MemoryKind::unregistered) return;
+  constexpr std::byte of_new_memory{0xDB};
+  constexpr std::size_t enough = 4096;
+  const std::span copied(static_cast<const std::byte*>(destination), std::min(bytes, enough));
+  if (std::ranges::any_of(copied, [&](std::byte each) { return each != of_new_memory; })) return;
+  warn(text::format(
+      "A copy read {} bytes at {} before anything wrote them: they were allocated in a capture whose graph was not "
+      "replayed yet. Captured work is done by replays: replay the graph first, then read what it computes.",
+      bytes, source));
+}
+
 }  // namespace
 
 void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream) {
@@ -56,6 +80,7 @@ void copy_async(void* destination, const void* source, std::size_t bytes, const 
   const backend::Result result = device.backend().copy_async(destination, source, bytes, stream.native());
   require_copied(stream, backend::Call::copy_async, result, destination, source);
   memory::note_copy(destination, source, stream);
+  if (device.type() == DeviceType::host) warn_of_unwritten(stream, destination, source, bytes);
 }
 
 void fill_async(void* destination, unsigned char value, std::size_t bytes, const StreamRef& stream) {

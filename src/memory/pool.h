@@ -20,6 +20,7 @@ struct Pool {
   const captures::Capture* filled_by = nullptr;  ///< the capture that allocates from it now
   std::uint64_t last_filling = 0;                ///< begin_filling() of that capture, or of the last one
   std::vector<std::uint64_t> fillings = {};      ///< of captures whose graphs hold the pool
+  bool launched = false;                         ///< host device: a graph with the pool was replayed
   FreeSet small_blocks;                          ///< cached blocks cut from small segments
   FreeSet large_blocks;                          ///< cached blocks cut from all others
   PoolStatistics statistics = {};

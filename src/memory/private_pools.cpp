@@ -75,6 +75,17 @@ void CachingAllocator::Impl::end_filling(const captures::Capture& capture) noexc
   return_held_back();  // the next capture into the pool may need what this one has freed
 }
 
+void CachingAllocator::Impl::pool_launched(MempoolId id) noexcept {
+  const Lock lock(mutex_);
+  if (const auto found = private_pools_.find(id); found != private_pools_.end()) found->second.launched = true;
+}
+
+bool CachingAllocator::Impl::awaits_launch(const void* address) const {
+  const Lock lock(mutex_);
+  const memory::MemoryBlock* const block = blocks_.find_around(address);
+  return block != nullptr && block->pool->is_private() && !block->pool->launched;
+}
+
 void CachingAllocator::Impl::return_held_back() noexcept try {
   const Lock lock(mutex_);
   if (!held_back_.empty()) poll_held_back();

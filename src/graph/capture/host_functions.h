@@ -10,7 +10,8 @@
 
 namespace reprise::graphs {
 
-/// The functions that launch_host() made nodes of, for the graph of one capture. Thread-safe.
+/// The functions that launch_host() made nodes of, and the values of copy_value_async(), for the graph of one capture.
+/// Thread-safe.
 class HostFunctions {
  public:
   /// Returns the host functions of a capture, made at first use; null if it is over.

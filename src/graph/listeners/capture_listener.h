@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -22,6 +23,7 @@ namespace reprise::graphs {
 class CaptureListener;
 class GraphResources;
 class NodeChanges;
+struct SetPlace;
 
 /// Failure of the runtime's capture of a graph or of a body.
 struct CaptureFailure {
@@ -124,13 +126,18 @@ class CaptureListener {
   /// For those in CapturedGraph::of_executables. An executable was made from the template; it replaces a previous one.
   virtual void instantiated(GraphHandle /*template_graph*/, GraphExecHandle /*exec*/) noexcept {}
 
-  /// Values of nodes were changed, in the template and in the executable if there is one; not while a replay is
-  /// underway. May throw, with nothing changed here: the values are put back. `known`: what was read of the nodes, with
-  /// the new values. Objects to be held go to `resources`, and those that launches may still use are released by it.
-  /// Returns true to take part in replays from now on.
-  virtual bool nodes_changed(GraphHandle /*template_graph*/, NodeChanges& /*known*/, GraphResources& /*resources*/) {
+  /// Values of nodes were set, in the template and in the executable if there is one; not while a replay is underway.
+  /// `set` are the places as far as they are known, also those that had the same value. May throw, with nothing changed
+  /// here: the values are put back. `known`: what was read of the nodes, with the new values. Objects to be held go to
+  /// `resources`, and those that launches may still use are released by it. Returns true to take part in replays from
+  /// now on.
+  virtual bool nodes_changed(GraphHandle /*template_graph*/, NodeChanges& /*known*/, GraphResources& /*resources*/,
+                             std::span<const SetPlace> /*set*/) {
     return false;
   }
+  /// For those in CapturedGraph::in_replays: true if nodes_changed() is to be called for places that are set to the
+  /// value that they have. May throw.
+  virtual bool wants_same_values() const { return false; }
 
   /// Number of nodes that this listener has added of its own, besides those of the user's work. Right before ended().
   virtual std::size_t own_nodes() const noexcept { return 0; }

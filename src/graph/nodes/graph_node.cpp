@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@ namespace reprise {
 using backend::Checked;
 using graphs::NodeChange;
 using graphs::NodeImage;
+using graphs::NodePlace;
 
 const std::shared_ptr<graphs::GraphLink>& CUDAGraph::Impl::link() {
   if (node_link == nullptr) node_link = std::make_shared<graphs::GraphLink>(graphs::GraphLink{this});
@@ -34,7 +36,11 @@ std::string CUDAGraph::Impl::node_text(GraphNodeHandle node) const {
                             : listeners.node_text(backend(), node, nullptr, "?");
 }
 
-void CUDAGraph::Impl::change_nodes(std::span<NodeChange> changed) {
+bool CUDAGraph::Impl::wants_same_values() const {
+  return std::ranges::any_of(in_replays, [](const graphs::CaptureListener* each) { return each->wants_same_values(); });
+}
+
+void CUDAGraph::Impl::change_nodes(std::span<NodeChange> changed, std::span<const graphs::SetPlace> set) {
   in_replays.reserve(in_replays.size() + listeners.in_order().size());
   std::vector<graphs::CaptureListener*> joining;
   joining.reserve(listeners.in_order().size());
@@ -42,7 +48,7 @@ void CUDAGraph::Impl::change_nodes(std::span<NodeChange> changed) {
       backend(), exec, changed, [this](GraphNodeHandle node) { return node_text(node); },
       [&] {
         for (graphs::CaptureListener* const listener : listeners.in_order())
-          if (listener->nodes_changed(template_graph, changes, resources)) joining.push_back(listener);
+          if (listener->nodes_changed(template_graph, changes, resources, set)) joining.push_back(listener);
       });
   for (graphs::CaptureListener* const listener : joining)
     if (std::ranges::find(in_replays, listener) == in_replays.end()) in_replays.push_back(listener);
@@ -99,8 +105,8 @@ struct NodeViews {
 
   const KernelParam& parameter(const char* call, const NodeImage& kernel, std::size_t index,
                                const node_detail::TypedSize& as) const;
-  /// Gives the node other values.
-  void change(const char* call, NodeImage to) const;
+  /// Gives the node other values. `set`: the addresses among them, or what may contain one.
+  void change(const char* call, NodeImage to, std::initializer_list<NodePlace> set) const;
 
   static GraphNode make(Impl& impl, std::size_t index, GraphNodeHandle handle,
                         std::shared_ptr<const InnerPlace> inner = nullptr) {
@@ -187,12 +193,15 @@ const KernelParam& NodeViews::parameter(const char* call, const NodeImage& kerne
                    type != nullptr ? type_text(type) + ", " : "", as.bytes));
 }
 
-void NodeViews::change(const char* call, NodeImage to) const {
+void NodeViews::change(const char* call, NodeImage to, std::initializer_list<NodePlace> set) const {
   const NodeImage& from = impl_.changes.values(impl_.backend(), node_.handle_);
   NodeChanges::check(*impl_.device, impl_.exec, from, to, [&] { return text::format("{}, {}", call, text()); });
-  if (!impl_.executable_may_differ() && from.same_values(to)) return;
+  const bool same = !impl_.executable_may_differ() && from.same_values(to);
+  if (same && !impl_.wants_same_values()) return;
+  std::vector<SetPlace> places;
+  for (const NodePlace& place : set) places.push_back({node_.handle_, place});
   NodeChange changed{node_.handle_, std::move(to)};
-  impl_.change_nodes({&changed, 1});
+  impl_.change_nodes({&changed, same ? std::size_t{0} : std::size_t{1}}, places);
   impl_.parameters.node_changed(node_.handle_);
 }
 
@@ -309,7 +318,7 @@ void GraphNode::write_arg(std::size_t index, const void* value, const node_detai
   NodeImage to = view.known_values(call, NodeType::kernel);
   const KernelParam& param = view.parameter(call, to, index, as);
   std::memcpy(to.block().data() + param.offset, value, param.size);
-  view.change(call, std::move(to));
+  view.change(call, std::move(to), {{NodePlace::Of::arguments, param.offset, param.size}});
 }
 
 void GraphNode::set_arg_bytes(std::size_t index, std::span<const std::byte> value) const {
@@ -321,7 +330,7 @@ void GraphNode::set_params(const LaunchConfig& config) const {
   const NodeViews view(*this, call, true);
   NodeImage to = view.known_values(call, NodeType::kernel);
   to.config() = config;
-  view.change(call, std::move(to));
+  view.change(call, std::move(to), {});
 }
 
 void GraphNode::set_params(const MemcpyNodeParams& params) const {
@@ -329,7 +338,7 @@ void GraphNode::set_params(const MemcpyNodeParams& params) const {
   const NodeViews view(*this, call, true);
   NodeImage to = view.known_values(call, NodeType::memcpy);
   to.copy() = params;
-  view.change(call, std::move(to));
+  view.change(call, std::move(to), {{NodePlace::Of::source}, {NodePlace::Of::destination}});
 }
 
 void GraphNode::set_params(const MemsetNodeParams& params) const {
@@ -337,7 +346,7 @@ void GraphNode::set_params(const MemsetNodeParams& params) const {
   const NodeViews view(*this, call, true);
   NodeImage to = view.known_values(call, NodeType::memset);
   to.set() = params;
-  view.change(call, std::move(to));
+  view.change(call, std::move(to), {{NodePlace::Of::destination}});
 }
 
 void GraphNode::set_enabled(bool enabled) const {

@@ -20,6 +20,12 @@ struct NodeChange {
   NodeImage to;
 };
 
+/// A place of a node that is set, perhaps to the value that it has.
+struct SetPlace {
+  GraphNodeHandle node = nullptr;
+  NodePlace place = {};
+};
+
 /// A node of a graph, and the one of another graph whose values it is to have; both are of one type, which is not a
 /// child graph, conditional or allocation node.
 struct NodeAdoption {

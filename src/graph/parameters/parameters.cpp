@@ -168,6 +168,7 @@ class Batch {
   void set(const Parameters::Parameter& parameter, const ParameterValue& value) {
     for (const Parameters::Use& use : parameter.uses) {
       if (!is_left(use)) continue;
+      set_.push_back({use.node, use.place});
       const std::span<std::byte> at = image_of(use.node).at(use.place);
       if (at.size() != value.bytes()) continue;  // another node at the address of a removed one
       std::memcpy(at.data(), value.value(), at.size());
@@ -187,7 +188,7 @@ class Batch {
     for (const NodeChange& change : changes_)
       NodeChanges::check(*impl_.device, impl_.exec, impl_.changes.values(impl_.backend(), change.node), change.to,
                          [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });
-    if (!changes_.empty()) impl_.change_nodes(changes_);
+    if (!changes_.empty() || impl_.wants_same_values()) impl_.change_nodes(changes_, set_);
   }
 
   /// False if the node was removed from the template.
@@ -208,6 +209,7 @@ class Batch {
 
   graphs::GraphAccess::Impl& impl_;
   std::vector<NodeChange> changes_;
+  std::vector<graphs::SetPlace> set_;
   std::unordered_map<GraphNodeHandle, std::size_t> places_;  // in changes_, of their nodes
   std::optional<std::unordered_set<GraphNodeHandle>> left_;  // of a template that may be edited: its nodes
 };
@@ -317,13 +319,14 @@ void CUDAGraph::set(std::span<const ParameterValue> values) {
   impl.require_changeable(call);
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
-  if (!impl.parameters.have(call, values) || impl.may_be_edited) impl.set_parameters(call, values);
+  if (!impl.parameters.have(call, values) || impl.may_be_edited || (impl.replays_notify && impl.wants_same_values()))
+    impl.set_parameters(call, values);
 }
 
 // Apart from set(), so that a call without a change saves no registers for it.
 [[gnu::noinline]] void CUDAGraph::Impl::set_parameters(const char* call, std::span<const ParameterValue> values) {
   require_template(call);
-  const bool knows = !may_be_edited;
+  const bool knows = !may_be_edited && !wants_same_values();
   Batch batch(*this);
   const std::uint64_t number = parameters.next_batch();
   std::vector<std::pair<Parameters::Parameter*, const ParameterValue*>> changed;

@@ -48,7 +48,7 @@ class Scanner {
     for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= param.size; at += sizeof(std::uintptr_t)) {
       std::uintptr_t value = 0;
       std::memcpy(&value, bytes + at, sizeof value);
-      word(static_cast<std::uint32_t>(param.offset + at), value);
+      word(static_cast<std::uint32_t>(param.offset + at), value, /*whole=*/param.size == sizeof value, /*used=*/false);
     }
   }
   void read(const backend::MemcpyNodeParams& copy) {
@@ -68,11 +68,11 @@ class Scanner {
   template <class Params>
   void read(const Params& /*params*/) {}
 
-  void word(std::uint32_t place, std::uintptr_t value) {
+  void word(std::uint32_t place, std::uintptr_t value, bool whole = true, bool used = true) {
     // Nothing is ever allocated in the first pages.
     constexpr std::uintptr_t least = 4096;
     if (value >= least)
-      scan_.words.push_back({static_cast<std::uint32_t>(walk_.nodes().size() - 1), place, value, value});
+      scan_.words.push_back({static_cast<std::uint32_t>(walk_.nodes().size() - 1), place, value, value, whole, used});
   }
 
   GraphWalk walk_;

@@ -24,6 +24,10 @@ struct ScannedWord {
   std::uint32_t place = 0;
   std::uintptr_t value = 0;
   std::uintptr_t in_dry_run = 0;  ///< its value in the dry run; the same if there was none
+  /// False for a part of a larger parameter, which code may have left uninitialised.
+  bool whole = true;
+  /// What the work uses is known: no address one past the end of a buffer.
+  bool used = true;
 };
 
 /// The words in the parameters of a template's nodes, in order of creation, and within a node by place.

@@ -33,6 +33,22 @@ bool looks_for_inputs(const GraphOptions& options) noexcept {
   return options.check_input_liveness || options.inputs.retain;
 }
 
+bool is_freed(BlockWatch& watch) {
+  if (watch.owner->needs_query()) watch.owner->query(watch);
+  return watch.freed.load(std::memory_order_acquire);
+}
+
+// The word is, or is a part of, a value that was set.
+bool is_set(const ScannedNode& node, const ScannedWord& word, std::span<const graphs::SetPlace> set) {
+  using Of = graphs::NodePlace::Of;
+  return std::ranges::any_of(set, [&](const graphs::SetPlace& each) {
+    if (each.node != node.handle) return false;
+    if (node.type == backend::NodeType::kernel)
+      return word.place < each.place.offset + each.place.bytes && each.place.offset < word.place + sizeof word.value;
+    return (each.place.of == Of::source) == (node.type == backend::NodeType::memcpy && word.place == copy_source);
+  });
+}
+
 // Each address once, in ascending order, but for words whose memory is known.
 template <class IsKnown>
 std::vector<UsedAddress> addresses_in(const GraphScan& scan, const IsKnown& is_known) {
@@ -64,6 +80,7 @@ constinit captures::Slot<LivenessListener::WatchedOfChildren> watched_of_childre
 }  // namespace
 
 void LivenessListener::added_as_child(const captures::ChildNode& child) {
+  require_live("add_child");
   if (pointers_.empty()) return;
   const auto watched = child.capture.get_or_attach(watched_of_children);
   if (watched == nullptr) return;
@@ -77,6 +94,7 @@ void LivenessListener::abandoned(Capture& capture) noexcept {
 }
 
 void LivenessListener::inherit_from(const LivenessListener& before) {
+  looks_for_freed_tensors_ = before.looks_for_freed_tensors_;
   pointers_.take(before.pointers_);
 }
 
@@ -85,6 +103,7 @@ struct LivenessListener::Finding {
   std::shared_ptr<BlockWatch> watch;
   std::uint64_t id = 0;
   GraphInput input = {};
+  bool was_free = false;  // in a block that was free when the capture ended
 };
 
 void LivenessListener::after_dry_run_of(LivenessListener& listener) {
@@ -99,9 +118,12 @@ void LivenessListener::begin(Capture& capture) {
                      "check_input_liveness or inputs.retain as well, or remove it.",
                      options.inputs.confirm ? "confirm" : "scope"));
   if (!options.inputs.confirm) dry_run_.reset();  // of a capture that failed to begin
-  if (!looks_for_inputs(options)) return;
-  if (const auto* const framework = graphs::framework_captures()) source_ = framework->make_input_source(capture);
-  free_log_.emplace(capture);
+  looks_for_all_ = looks_for_inputs(options);
+  const auto* const framework = graphs::framework_captures();
+  if (framework != nullptr && (looks_for_all_ || looks_for_freed_tensors_))
+    source_ = framework->make_input_source(capture);
+  using Which = memory::FreeLog::Which;
+  free_log_.emplace(capture, options.inputs.retain ? Which::kept : looks_for_all_ ? Which::all : Which::common);
 }
 
 void LivenessListener::started(Capture& capture) {
@@ -111,8 +133,9 @@ void LivenessListener::started(Capture& capture) {
 void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   name_ = capture.options().name;
   const auto watched = capture.detach(watched_of_children);
-  if (!free_log_) return pointers_.clear();
-  if (watched != nullptr) pointers_.take(watched->pointers);
+  if (!looks_for_all_) pointers_.clear();
+  if (!looks_for_all_ && source_ == nullptr && free_log_->empty()) return free_log_.reset();
+  if (looks_for_all_ && watched != nullptr) pointers_.take(watched->pointers);
   backend_ = &capture.device().backend();
   options_ = capture.options().inputs;
   if (source_ != nullptr) source_->ended(graph.template_graph);
@@ -128,10 +151,14 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
       scan.confirm(*dry_run_);
     }
     graph_.emplace(WatchedPointers::Graph{capture.device(), capture.pools(), options_.scope, std::move(source_)});
-    Inputs inputs = look(scan);
+    Inputs inputs = look(scan, {});
+    if (graph_->source != nullptr) graph_->source->found();
     for (const ScannedWord& word : unconfirmed) inputs.uses.push_back({word, nullptr});
     std::ranges::stable_sort(inputs.uses, {}, [](const Use& use) { return std::pair(use.word.node, use.word.place); });
-    list_omissions(inputs, scan, 0, &graph.notes);
+    if (looks_for_all_)
+      list_omissions(inputs, scan, 0, &graph.notes);
+    else if (inputs.list.empty())
+      return reset();
     if (options_.retain) {
       retained_ = std::make_shared<Retained>(Retained{inputs.retained});
       graph.resources.push_back(retained_);
@@ -144,12 +171,12 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
 }
 
 bool LivenessListener::nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
-                                     graphs::GraphResources& resources) {
+                                     graphs::GraphResources& resources, std::span<const graphs::SetPlace> set) {
   if (!inputs_) return false;
   const auto known = std::ranges::count(*inputs_, nullptr, &GraphInput::address);
   const GraphScan scan = scan_graph(*backend_, template_graph, ScannedNodes::all, &known_nodes);
-  Inputs inputs = look(scan);
-  list_omissions(inputs, scan, static_cast<std::size_t>(known), nullptr);
+  Inputs inputs = look(scan, set);
+  if (looks_for_all_) list_omissions(inputs, scan, static_cast<std::size_t>(known), nullptr);
   if (retained_ != nullptr) {
     resources.release_after_launches(retained_->blocks);
     retained_->blocks = inputs.retained;
@@ -173,7 +200,8 @@ std::function<void()> LivenessListener::adopt_from(const LivenessListener& their
   }
   return [this, retained, backend = theirs.backend_, options = theirs.options_, graph = theirs.graph_,
           uses = theirs.uses_, inputs = theirs.inputs_, blocks = theirs.blocks_, ranges = theirs.ranges_,
-          pointers = std::move(both), queries = theirs.queries_]() mutable {
+          pointers = std::move(both), queries = theirs.queries_, all = theirs.looks_for_all_]() mutable {
+    looks_for_all_ = all;
     retained_ = std::move(retained);
     backend_ = backend;
     options_ = options;
@@ -189,8 +217,10 @@ std::function<void()> LivenessListener::adopt_from(const LivenessListener& their
 }
 
 // Looks the words of the nodes up in all allocators.
-std::vector<UsedAddress> LivenessListener::find_addresses(const GraphScan& scan) {
-  const auto is_known = [this](const ScannedWord& word) { return known_use(word) != nullptr; };
+std::vector<UsedAddress> LivenessListener::find_addresses(const GraphScan& scan,
+                                                          std::span<const graphs::SetPlace> set) {
+  if (inputs_ && !looks_for_all_) return {};  // what was set since the capture was not freed in it
+  const auto is_known = [&](const ScannedWord& word) { return known_use(scan, word, set) != nullptr; };
   std::vector<UsedAddress> addresses = addresses_in(scan, is_known);
   graph_->find(addresses);
   if (free_log_) free_log_->find(addresses);
@@ -203,32 +233,60 @@ bool LivenessListener::is_used(const GraphScan& scan, const ScannedWord& word, c
          graph_->source->is_used(scan.nodes[word.node].top, *finding.watch, word.value);
 }
 
-// The same word with the same value, as of the last look.
-const LivenessListener::Use* LivenessListener::known_use(const ScannedWord& word) const noexcept {
+// True unless the memory is dead only if the address is that of another buffer, or not used at all: the address one
+// past the end of a buffer is the beginning of the next block, and a part of a larger parameter may be uninitialised.
+bool LivenessListener::is_certainly_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding,
+                                         std::span<const UsedAddress> addresses) const {
+  if (graph_->source != nullptr && graph_->source->is_certainly_used(scan.nodes[word.node].top, word.value))
+    return true;
+  if (finding.was_free && !looks_for_all_) return false;  // a stale pointer, which the kernel may not use
+  const bool is_begin = word.value == reinterpret_cast<std::uintptr_t>(finding.watch->address);
+  if (!word.whole || word.used || !is_begin) return word.whole;
+  constexpr std::uintptr_t least_address = std::uintptr_t{1} << 32;  // below: numbers
+  const auto of_node = std::ranges::equal_range(scan.words, word.node, {}, &ScannedWord::node);
+  return std::ranges::none_of(of_node, [&](const ScannedWord& other) {
+    if (other.value < least_address || other.value >= word.value) return false;
+    const auto found = std::ranges::lower_bound(addresses, other.value, {}, &UsedAddress::value);
+    if (found == addresses.end() || found->value != other.value || !found->in_allocator) return true;
+    return found->end == word.value;
+  });
+}
+
+// The same word with the same value, as of the last look. The address of memory that was freed is another one's after
+// it was set again.
+const LivenessListener::Use* LivenessListener::known_use(const GraphScan& scan, const ScannedWord& word,
+                                                         std::span<const graphs::SetPlace> set) const noexcept {
   const auto place = [](const ScannedWord& of) { return std::pair(of.node, of.place); };
   const auto found = std::ranges::lower_bound(uses_, place(word), {}, [&](const Use& use) { return place(use.word); });
   const bool same = found != uses_.end() && place(found->word) == place(word) && found->word.value == word.value;
-  return same ? &*found : nullptr;
+  if (!same) return nullptr;
+  const Finding* const memory = found->memory.get();
+  const bool may_be_another = memory != nullptr && (memory->watch == nullptr || is_freed(*memory->watch));
+  return may_be_another && is_set(scan.nodes[word.node], word, set) ? nullptr : &*found;
 }
 
 // The memory of each address that is not known from before.
-std::map<std::uintptr_t, std::shared_ptr<const LivenessListener::Finding>> LivenessListener::find_memory(
-    const GraphScan& scan) {
+LivenessListener::MemoryByAddress LivenessListener::find_memory(std::span<const UsedAddress> addresses) {
   // By address and watch, since the same memory may have been freed and be in use again.
   std::map<std::pair<const void*, const BlockWatch*>, std::shared_ptr<const Finding>> found;
   for (const Use& use : uses_)
     if (use.memory != nullptr) found.try_emplace({use.memory->input.address, use.memory->watch.get()}, use.memory);
-  std::map<std::uintptr_t, std::shared_ptr<const Finding>> by_address;
+  MemoryByAddress by_address;
   const auto add = [&](std::uintptr_t address, const Finding& finding) {
     auto& memory = found[{finding.input.address, finding.watch.get()}];
     if (memory == nullptr) memory = std::make_shared<const Finding>(finding);
     by_address[address] = memory;
   };
-  for (const UsedAddress& used : find_addresses(scan)) {
+  for (const UsedAddress& used : addresses) {
     if (used.watch != nullptr) {
-      const BlockWatch& watch = *used.watch;
-      add(used.value, {used.watch, 0, {watch.address, watch.bytes, {}, false, watch.created}});
-    } else if (options_.scope == Liveness::all && !used.in_allocator) {
+      BlockWatch& watch = *used.watch;
+      // A framework's log of frees does not say what was allocated again.
+      const bool known = used.in_allocator || graph_->source != nullptr;
+      if (looks_for_all_ || (known && is_freed(watch)))
+        add(used.value, {used.watch, 0, {watch.address, watch.bytes, {}, false, watch.created}});
+    } else if (used.free != nullptr) {
+      add(used.value, {used.free, 0, {reinterpret_cast<const void*>(used.value), 0}, /*was_free=*/true});
+    } else if (looks_for_all_ && options_.scope == Liveness::all && !used.in_allocator) {
       backend::PointerInfo info;
       const auto* const address = reinterpret_cast<const void*>(used.value);
       backend::Checked(*backend_).pointer_info(address, &info);
@@ -239,15 +297,18 @@ std::map<std::uintptr_t, std::shared_ptr<const LivenessListener::Finding>> Liven
   return by_address;
 }
 
-LivenessListener::Inputs LivenessListener::look(const GraphScan& scan) {
-  const auto by_address = find_memory(scan);
+LivenessListener::Inputs LivenessListener::look(const GraphScan& scan, std::span<const graphs::SetPlace> set) {
+  const std::vector<UsedAddress> addresses = find_addresses(scan, set);
+  const MemoryByAddress by_address = find_memory(addresses);
   const auto memory_of = [&](const ScannedWord& word) -> std::shared_ptr<const Finding> {
-    if (const Use* const known = known_use(word)) return known->memory;
+    if (const Use* const known = known_use(scan, word, set)) return known->memory;
     const auto at = by_address.find(word.value);
     if (at == by_address.end()) return nullptr;
     // Discarded if it is an address in one of the two captures only; a body may use other memory each time.
     if (word.in_dry_run != word.value && !by_address.contains(word.in_dry_run)) return nullptr;
-    return is_used(scan, word, *at->second) ? at->second : nullptr;
+    if (!is_used(scan, word, *at->second)) return nullptr;
+    const bool must_be_certain = !looks_for_all_ || at->second->was_free;
+    return !must_be_certain || is_certainly_used(scan, word, *at->second, addresses) ? at->second : nullptr;
   };
   Inputs inputs;
   std::map<std::pair<const void*, const BlockWatch*>, std::pair<const Finding*, std::vector<std::string>>> users;
@@ -306,31 +367,51 @@ void LivenessListener::keep(Inputs&& inputs) noexcept {
   queries_ = inputs.queries;
 }
 
-void LivenessListener::check(std::uint64_t frees, const StreamRef& stream) {
+bool LivenessListener::any_dead() const {
+  return std::ranges::any_of(blocks_, [](const Block& block) { return is_freed(*block.watch); }) ||
+         std::ranges::any_of(ranges_, [&](const Range& range) { return is_dead(range) != Dead::no; });
+}
+
+LivenessListener::Dead LivenessListener::is_dead(const Range& range) const {
+  backend::PointerInfo info;
+  backend::Checked(*backend_).pointer_info((*inputs_)[range.input].address, &info);
+  if (info.kind == backend::MemoryKind::unregistered) return Dead::freed;
+  return info.id != range.id ? Dead::given_out_again : Dead::no;
+}
+
+std::vector<DeadInput> LivenessListener::dead_blocks() const {
   std::vector<DeadInput> dead;
-  for (const Block& block : blocks_) {
-    memory::BlockOwner& owner = *block.watch->owner;
-    if (owner.needs_query()) owner.query(*block.watch);
-    if (block.watch->freed.load(std::memory_order_acquire))
-      dead.push_back({(*inputs_)[block.input], block.watch->freed_by, owner.is_given_out_again(*block.watch)});
-  }
+  for (const Block& block : blocks_)
+    if (is_freed(*block.watch))
+      dead.push_back(
+          {(*inputs_)[block.input], block.watch->freed_by, block.watch->owner->is_given_out_again(*block.watch)});
+  return dead;
+}
+
+void LivenessListener::check(std::uint64_t frees, const StreamRef& stream) {
+  std::vector<DeadInput> dead = dead_blocks();
   if (!pointers_.empty()) {
     pointers_.check(*graph_, stream, dead);
     queries_ |= pointers_.queries();
   }
   if (dead.empty()) seen_frees_ = frees;
-  for (const Range& range : ranges_) {
-    const GraphInput& input = (*inputs_)[range.input];
-    backend::PointerInfo info;
-    backend::Checked(*backend_).pointer_info(input.address, &info);
-    const bool registered = info.kind != backend::MemoryKind::unregistered;
-    if (!registered || info.id != range.id) dead.push_back({input, {}, registered});
-  }
-  if (dead.empty()) return;
+  for (const Range& range : ranges_)
+    if (const Dead found = is_dead(range); found != Dead::no)
+      dead.push_back({(*inputs_)[range.input], {}, found == Dead::given_out_again});
+  if (!dead.empty()) refuse("CUDAGraph::replay", std::move(dead));
+}
+
+void LivenessListener::require_live(const char* call) {
+  if (std::vector<DeadInput> dead = dead_blocks(); !dead.empty()) refuse(call, std::move(dead));
+}
+
+void LivenessListener::refuse(const char* call, std::vector<DeadInput>&& dead) const {
   std::ranges::stable_sort(dead, std::less<>{}, &GraphInput::address);
-  const std::vector<GraphInput> all = *inputs();
-  const auto memory = std::ranges::count_if(all, [](const GraphInput& input) { return input.address != nullptr; });
-  const std::string text = dead_inputs_text(dead, static_cast<std::size_t>(memory), name_);
+  DeadGraph graph{.call = call, .name = name_, .retains_them = options_.retain};
+  if (const auto all = inputs())
+    graph.inputs = static_cast<std::size_t>(
+        std::ranges::count_if(*all, [](const GraphInput& input) { return input.address != nullptr; }));
+  const std::string text = dead_inputs_text(graph, dead);
   throw DeadInputError(text, std::move(dead));
 }
 
@@ -345,7 +426,7 @@ void LivenessListener::pointers_changed() noexcept {
 }
 
 std::optional<std::vector<GraphInput>> LivenessListener::inputs() const {
-  if (!inputs_) return std::nullopt;
+  if (!inputs_ || !looks_for_all_) return std::nullopt;
   std::vector<GraphInput> all = *inputs_;
   const auto unknown = std::ranges::find(all, nullptr, &GraphInput::address);  // at the end
   std::vector<GraphInput> nodes(std::make_move_iterator(unknown), std::make_move_iterator(all.end()));
@@ -361,6 +442,7 @@ void LivenessListener::reset() noexcept {
   source_.reset();
   scan_.reset();
   dry_run_.reset();
+  looks_for_all_ = false;
   inputs_.reset();
   blocks_.clear();
   ranges_.clear();

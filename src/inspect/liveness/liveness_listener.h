@@ -20,6 +20,9 @@ namespace reprise::inspect {
 
 /// Checks before each replay that the memory which the graph uses was not freed, or keeps it alive.
 ///
+/// Without an option for that, only memory counts that was freed before the end of the capture. Such a graph takes
+/// part in replays, which are refused; any other one does not.
+///
 /// Inputs are found when the capture has ended, and again when values of nodes were changed. Memory of CachingAllocator
 /// and of a framework is watched: until a watched block of any graph is freed, a replay costs a load and a compare.
 /// Memory of the driver is queried.
@@ -37,12 +40,21 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   /// Continues in recaptures to watch what is watched for the graph.
   void inherit_from(const LivenessListener& before) override;
   std::function<void()> adopt_from(const LivenessListener& theirs, graphs::Adoption& adoption) override;
-  bool nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
-                     graphs::GraphResources& resources) override;
+  bool nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes, graphs::GraphResources& resources,
+                     std::span<const graphs::SetPlace> set) override;
+  bool wants_same_values() const override {
+    return (queries_ || memory::BlockWatch::frees.load(std::memory_order_acquire) != seen_frees_) && any_dead();
+  }
   void before_replay(const StreamRef& stream) override {
     const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
     if (frees != seen_frees_ || queries_) check(frees, stream);
   }
+  /// Finds tensors that are freed in the next captures, too, also where no option looks for inputs.
+  void look_for_freed_tensors() noexcept { looks_for_freed_tensors_ = true; }
+  /// \throws DeadInputError if memory was freed that the graph uses, as a replay would. Memory of the driver and
+  /// watched
+  ///         pointers are not checked.
+  void require_live(const char* call);
   void reset() noexcept override;
 
   /// Copies the list of the memory that is retained: changes of this graph's nodes leave the copy as it is.
@@ -89,18 +101,29 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
     bool queries = false;  // some are queried before each replay
   };
 
-  std::vector<memory::UsedAddress> find_addresses(const GraphScan& scan);
-  std::map<std::uintptr_t, std::shared_ptr<const Finding>> find_memory(const GraphScan& scan);
+  using MemoryByAddress = std::map<std::uintptr_t, std::shared_ptr<const Finding>>;
+
+  std::vector<memory::UsedAddress> find_addresses(const GraphScan& scan, std::span<const graphs::SetPlace> set);
+  MemoryByAddress find_memory(std::span<const memory::UsedAddress> addresses);
   bool is_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding) const;
-  const Use* known_use(const ScannedWord& word) const noexcept;
-  Inputs look(const GraphScan& scan);
+  bool is_certainly_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding,
+                         std::span<const memory::UsedAddress> addresses) const;
+  const Use* known_use(const GraphScan& scan, const ScannedWord& word,
+                       std::span<const graphs::SetPlace> set) const noexcept;
+  Inputs look(const GraphScan& scan, std::span<const graphs::SetPlace> set);
   void add(Inputs& inputs, const Finding& finding, std::vector<std::string>&& users) const;
   /// Warns of them if there are more than `known`. `notes`: gets a sentence for each; may be null.
   void list_omissions(Inputs& inputs, const GraphScan& scan, std::size_t known, std::vector<std::string>* notes) const;
   void keep(Inputs&& inputs) noexcept;
   void check(std::uint64_t frees, const StreamRef& stream);
+  enum class Dead { no, freed, given_out_again };
+  Dead is_dead(const Range& range) const;
+  bool any_dead() const;
+  std::vector<DeadInput> dead_blocks() const;
+  [[noreturn]] void refuse(const char* call, std::vector<DeadInput>&& dead) const;
 
   const AnnotationListener& annotations_;
+  bool looks_for_freed_tensors_ = false;
   std::optional<memory::FreeLog> free_log_;  // while the capture is underway
   std::unique_ptr<GraphScan> scan_;          // of a dry run
   std::unique_ptr<GraphScan> dry_run_;       // of the dry run before this capture
@@ -108,6 +131,7 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   backend::Backend* backend_ = nullptr;
   std::string name_;  // of the graph, for errors
   InputOptions options_;
+  bool looks_for_all_ = false;                   // by an option; else for what is dead at the end of the capture
   std::shared_ptr<InputSource> source_;          // while the capture is underway; then `graph_` has it
   std::optional<WatchedPointers::Graph> graph_;  // as long as there are inputs
   std::vector<Use> uses_;                        // likewise: words that do not change keep their memory, also if freed

@@ -36,13 +36,16 @@ void add_input(std::string& text, const DeadInput& input) {
 
 }  // namespace
 
-std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all, const std::string& name) {
+std::string dead_inputs_text(const DeadGraph& graph, std::span<const DeadInput> dead) {
+  const std::size_t counted = graph.inputs != 0 ? graph.inputs : dead.size();
   std::string text = text::format(
-      "CUDAGraph::replay: {} of the {} {} of the graph{} {} dead: it reads or writes memory that was freed. Nothing "
-      "was launched. Keep the memory as long as the graph is replayed, let the graph keep it "
-      "(GraphOptions::inputs.retain), or capture again.\n",
-      dead.size(), all, all == 1 ? "input" : "inputs", name.empty() ? "" : " `" + name + "`",
-      dead.size() == 1 ? "is" : "are");
+      "{}: {}{} {} of the graph{} {} dead: it reads or writes memory that was freed{}. Nothing was launched. Keep the "
+      "memory as long as the graph is replayed, {}, or capture again.\n",
+      graph.call, dead.size(), graph.inputs != 0 ? text::format(" of the {}", graph.inputs) : "",
+      counted == 1 ? "input" : "inputs", graph.name.empty() ? "" : " `" + graph.name + "`",
+      dead.size() == 1 ? "is" : "are", graph.inputs != 0 ? "" : " before its capture ended",
+      graph.retains_them ? "which GraphOptions::inputs.retain cannot do for this memory"
+                         : "let the graph keep it (GraphOptions::inputs.retain)");
   for (const DeadInput& input : dead.first(std::min(dead.size(), most_inputs))) add_input(text, input);
   if (dead.size() > most_inputs) text += text::format("  and {} more\n", dead.size() - most_inputs);
   const auto has_stack = [](const DeadInput& input) { return !input.created.empty() || !input.freed.empty(); };

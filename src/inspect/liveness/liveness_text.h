@@ -9,7 +9,13 @@
 
 namespace reprise::inspect {
 
-/// The text of a DeadInputError. `all`: the number of inputs of the graph; `name`: its name, may be empty.
-std::string dead_inputs_text(std::span<const DeadInput> dead, std::size_t all, const std::string& name);
+/// For the text of a DeadInputError.
+struct DeadGraph {
+  const char* call;
+  std::string name = {};      ///< of the graph; may be empty
+  std::size_t inputs = 0;     ///< their number; 0 if only those that were dead when the capture ended were looked for
+  bool retains_them = false;  ///< InputOptions::retain was set
+};
+std::string dead_inputs_text(const DeadGraph& graph, std::span<const DeadInput> dead);
 
 }  // namespace reprise::inspect

@@ -68,9 +68,26 @@ std::vector<Block> cuda_blocks(const Device& device) {
   return blocks_now(device.index());
 }
 
-CudaBlocks& CudaBlocks::get() {
+bool CudaBlocks::are_known() {
+  return !other_allocator();
+}
+
+OperatorInputs::Ranges CudaBlocks::memory_besides(std::span<const MempoolId> own) {
+  OperatorInputs::Ranges found;
+  for (const Block& block : blocks_now())
+    if (std::ranges::find(own, block.pool) == own.end()) found.emplace(block.address, block.address + block.bytes);
+  return found;
+}
+
+CudaBlocks& CudaBlocks::without_frees() {
   static support::Immortal<CudaBlocks> instance;  // tensors may be freed until the process ends
   return *instance;
+}
+
+CudaBlocks& CudaBlocks::get() {
+  CudaBlocks& blocks = without_frees();
+  std::call_once(blocks.attached_, [&] { blocks.attach(); });
+  return blocks;
 }
 
 void CudaBlocks::attach() {
@@ -133,6 +150,12 @@ std::vector<std::string> CudaBlocks::stack_of(std::uintptr_t address) const {
   return known != stacks_.end() ? known->second : std::vector<std::string>();
 }
 
+std::shared_ptr<BlockWatch> CudaBlocks::freed_watch(const Block& block) {
+  auto watch = std::shared_ptr<StorageWatch>(new StorageWatch{{this, pointer(block.address), block.bytes, {}}});
+  watch->freed.store(true, std::memory_order_relaxed);
+  return watch;
+}
+
 // With the mutex.
 std::shared_ptr<BlockWatch> CudaBlocks::watch(const Block& block, const WeakStorages& storages) {
   std::weak_ptr<StorageWatch>& known = watched_[block.address];
@@ -172,7 +195,12 @@ void CudaBlocks::find(std::span<UsedAddress> addresses, std::span<const MempoolI
     if (used.value - block.address >= block.bytes) continue;
     used.in_allocator = true;
     used.own = std::ranges::find(own, block.pool) != own.end();
-    if (used.own || !block.in_use) continue;
+    used.end = block.address + block.bytes;
+    if (used.own) continue;
+    if (!block.in_use) {
+      if (block.pool == MempoolId{}) used.free = freed_watch(block);
+      continue;
+    }
     const WeakStorages storages = storages_in(pointer(block.address), block.bytes);
     const std::lock_guard lock(mutex_);
     if (freed_now_.contains(block.address)) continue;  // FreeLog has it

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 
 #include "backend/framework.h"
 #include "libtorch/cuda/versions/version.h"
+#include "libtorch/operators/operator_inputs.h"
 #include "libtorch/operators/storage_watch.h"
 #include "memory/watches/block_watch.h"
 #include "reprise/memory.h"
@@ -31,9 +33,15 @@ namespace reprise::libtorch {
 /// storage released, while the mutex is held.
 class CudaBlocks final : public StorageOwner {
  public:
+  /// False if libtorch uses another allocator, which does not list them.
+  static bool are_known();
+  /// The memory that it has now outside of these pools.
+  static OperatorInputs::Ranges memory_besides(std::span<const MempoolId> own);
   /// Registers for the frees of c10's allocator at the first call.
   /// \throws UsageError if libtorch uses another allocator, which does not report them.
   static CudaBlocks& get();
+  /// The same, to look addresses up only: does not register.
+  static CudaBlocks& without_frees();
 
   /// Looks the addresses, sorted, up in this allocator. `storages_in` returns the storages that may be kept for a
   /// block.
@@ -45,12 +53,13 @@ class CudaBlocks final : public StorageOwner {
  private:
   friend class support::Immortal<CudaBlocks>;
 
-  CudaBlocks() { attach(); }
+  CudaBlocks() = default;
   void attach();
   void on_trace(const version::TraceEntry& entry);
   void block_made(std::uintptr_t address);
   void block_freed(const version::TraceEntry& entry);
   std::vector<std::string> stack_of(std::uintptr_t address) const;
+  std::shared_ptr<memory::BlockWatch> freed_watch(const backend::Framework::Block& block);
   std::shared_ptr<memory::BlockWatch> watch(const backend::Framework::Block& block, const WeakStorages& storages);
 
   // Guarded by the mutex.
@@ -59,6 +68,7 @@ class CudaBlocks final : public StorageOwner {
   int looking_ = 0;                                                      // how many find() are underway
   std::unordered_set<std::uintptr_t> freed_now_;                         // meanwhile
   std::atomic<std::size_t> interesting_{0};                              // watched_.size() + stacks_.size() + looking_
+  std::once_flag attached_;
 };
 
 }  // namespace reprise::libtorch

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "libtorch/cuda/cuda_blocks.h"
 #include "libtorch/cuda/cuda_tensors.h"
@@ -8,12 +10,21 @@
 namespace reprise::libtorch {
 namespace {
 
+// Blocks that are free when the capture ends are known without a callback at each free.
+bool watches_frees(const GraphOptions& options) noexcept {
+  return options.check_input_liveness || options.inputs.retain;
+}
+
 /// The memory of CUDA tensors as a source of inputs, besides pinned memory. An address in it counts if the operator
 /// that created the node was given the memory, or if no operator created the node.
 class CudaInputs final : public TensorInputs {
  public:
   explicit CudaInputs(const captures::Capture& capture)
-      : capture_(&capture), blocks_(CudaBlocks::get()), retain_(capture.options().inputs.retain) {}
+      : capture_(&capture),
+        blocks_(watches_frees(capture.options()) ? CudaBlocks::get() : CudaBlocks::without_frees()),
+        retain_(capture.options().inputs.retain) {
+    if (retain_) kept_ = CudaBlocks::memory_besides(capture.pools());
+  }
 
   void ended(GraphHandle template_graph) override {
     TensorInputs::ended(template_graph);
@@ -29,18 +40,27 @@ class CudaInputs final : public TensorInputs {
   bool is_used(GraphNodeHandle node, const memory::BlockWatch& watch, std::uintptr_t address) override {
     return watch.owner != &blocks_ || operators().may_use(node, address);
   }
+  bool is_certainly_used(GraphNodeHandle node, std::uintptr_t address) override {
+    return operators().was_given(node, address);
+  }
+
+ protected:
+  std::optional<OperatorInputs::Ranges> kept() override { return std::exchange(kept_, std::nullopt); }
 
  private:
   const captures::Capture* const capture_;  // until ended()
   CudaBlocks& blocks_;
   std::vector<MempoolId> pools_;
   const bool retain_;
+  std::optional<OperatorInputs::Ranges>
+      kept_;  // when the capture begins; of blocks, which may be split and joined later
 };
 
 }  // namespace
 
 std::unique_ptr<inspect::InputSource> make_cuda_inputs(const captures::Capture& capture) {
   if (!begins_with_cuda_tensors(capture)) return nullptr;
+  if (!watches_frees(capture.options()) && !CudaBlocks::are_known()) return nullptr;
   return std::make_unique<CudaInputs>(capture);
 }
 

@@ -12,7 +12,9 @@
 #include <optional>
 #include <utility>
 
+#include "graph/cuda_graph_impl.h"
 #include "graph/replay_changed.h"
+#include "inspect/liveness/liveness_listener.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/graphed/graphed_history.h"
 #include "reprise/error.h"
@@ -291,13 +293,22 @@ void GraphedCapture::check_changed_samples() const {
             parts_.argument_names[i], parts_.argument_names[k]));
 }
 
+// The option may be off: memory that is dead by now would be so in every replay.
+void GraphedCapture::capture(CUDAGraph& graph, const std::function<void()>& body) const {
+  const char* const call = source_.maker.c_str();
+  auto& liveness = graphs::GraphAccess::of(graph, call).listeners.liveness();
+  liveness.look_for_freed_tensors();
+  reprise::capture(graph, graph_options(), body);
+  liveness.require_live(call);
+}
+
 void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_ptr<PoolOrder>& order) {
   stream_ = stream;
   parts_.order = order;
   leaves_ = fresh_leaves();
   std::vector<std::int64_t> versions;
   for (const at::Tensor& each : leaves_) versions.push_back(each.defined() ? each._version() : 0);
-  reprise::capture(parts_.forward, graph_options(), [&] {
+  capture(parts_.forward, [&] {
     parts_.staged_inputs.capture(parts_.inputs);
     results_ = run(leaves_);
     give_own_memory(results_);
@@ -321,7 +332,7 @@ void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_
 void GraphedCapture::capture_backward() {
   if (!results_.empty()) {
     parts_.backward.emplace();
-    reprise::capture(*parts_.backward, graph_options(), [&] {
+    capture(*parts_.backward, [&] {
       parts_.staged_gradients.capture(parts_.output_gradients);
       parts_.gradients = gradients_of(leaves_, results_, parts_.output_gradients);
       check_used(parts_.gradients);

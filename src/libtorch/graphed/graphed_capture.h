@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,6 +57,7 @@ class GraphedCapture {
   void hand_over_gradients();
   void keep_memory();
   GraphOptions graph_options() const;
+  void capture(CUDAGraph& graph, const std::function<void()>& body) const;
   std::string leaf_name(std::size_t leaf) const;
 
   GraphedSource source_;

@@ -44,7 +44,17 @@ void OperatorInputs::add(const at::Tensor& tensor, Ranges* given) {
   memory.begin = begin;
   memory.bytes = std::max(memory.bytes, storage->nbytes());
   const auto is_it = [&](const auto& known) { return known._unsafe_get_target() == storage; };
-  if (std::ranges::none_of(memory.storages, is_it)) memory.storages.push_back(tensor.storage().getWeakStorageImpl());
+  if (std::ranges::any_of(memory.storages, is_it)) return;
+  memory.storages.push_back(tensor.storage().getWeakStorageImpl());
+  if (keeps_ && (storage->device().is_cpu() || has_address(*keeps_, begin)))
+    kept_.push_back(memory.storages.back().lock());
+}
+
+// Storages are released without the mutex: that calls allocators.
+void OperatorInputs::release_kept() noexcept {
+  std::vector<c10::intrusive_ptr<c10::StorageImpl>> kept;
+  const std::lock_guard lock(mutex_);
+  kept.swap(kept_);
 }
 
 bool OperatorInputs::lies_in(const Ranges& ranges, std::uintptr_t address) {
@@ -52,10 +62,14 @@ bool OperatorInputs::lies_in(const Ranges& ranges, std::uintptr_t address) {
                      [&](const auto& each) { return address < each.second; });
 }
 
+bool OperatorInputs::has_address(const Ranges& apart, std::uintptr_t address) {
+  const auto after = apart.upper_bound(address);
+  return after != apart.begin() && address < std::prev(after)->second;
+}
+
 bool OperatorInputs::has(std::uintptr_t address) const {
   const std::lock_guard lock(mutex_);
-  const auto after = ranges_.upper_bound(address);
-  return after != ranges_.begin() && address < std::prev(after)->second;
+  return has_address(ranges_, address);
 }
 
 bool OperatorInputs::may_use(GraphNodeHandle node, std::uintptr_t address) const {

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libtorch/operators/operator_intervals.h"
@@ -28,7 +29,12 @@ namespace reprise::libtorch {
 ///     open -> closed -> look_at(template) -> may_use
 class OperatorInputs final : public OperatorWatch {
  public:
-  explicit OperatorInputs(const Device& device) : OperatorWatch(device, /*wants_arguments=*/true) {}
+  using Ranges = std::map<std::uintptr_t, std::uintptr_t>;  ///< from where to where
+
+  /// \param keeps storages of arguments in this memory and in that of the host are kept until release_kept(), so that a
+  ///        capture which drops them does not free it; nullopt: none are.
+  explicit OperatorInputs(const Device& device, std::optional<Ranges> keeps = {})
+      : OperatorWatch(device, /*wants_arguments=*/true), keeps_(std::move(keeps)) {}
 
   void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) override;
   void ended(const RunningOperator& op, const End& end) override;
@@ -51,14 +57,20 @@ class OperatorInputs final : public OperatorWatch {
   /// at the beginning and the end of one.
   /// \throws BackendError if a query of the runtime fails.
   void look_at(GraphHandle template_graph);
+  void release_kept() noexcept;
   bool made_by_operator(GraphNodeHandle node) const { return made_.contains(node); }
   /// The name of the first outermost operator that created the node; empty if none did. After look_at().
   std::string operator_of(GraphNodeHandle node) const;
   /// False if operators created the node, and none of them was given the memory of the address. After look_at().
   bool may_use(GraphNodeHandle node, std::uintptr_t address) const;
+  /// True if an operator created the node and was given the memory of the address. After look_at().
+  bool was_given(GraphNodeHandle node, std::uintptr_t address) const {
+    return made_by_operator(node) && may_use(node, address);
+  }
 
  private:
-  using Ranges = std::map<std::uintptr_t, std::uintptr_t>;  // from where to where
+  /// True if one of the ranges has the address. None must meet another one.
+  static bool has_address(const Ranges& apart, std::uintptr_t address);
   static bool lies_in(const Ranges& ranges, std::uintptr_t address);
   /// `given`: of the outermost operator; null if that began before the watch.
   void add(const at::Tensor& tensor, Ranges* given);
@@ -69,7 +81,9 @@ class OperatorInputs final : public OperatorWatch {
   // By the number of an outermost operator: the memory of its arguments and of those of the operators that it called.
   std::vector<Ranges> given_;
   OperatorIntervals::Makers made_;
-  Ranges ranges_;  // of memory_; none meets another one
+  Ranges ranges_;                      // of memory_; none meets another one
+  const std::optional<Ranges> keeps_;  // none meets another one
+  std::vector<c10::intrusive_ptr<c10::StorageImpl>> kept_;
 };
 
 }  // namespace reprise::libtorch

@@ -29,7 +29,7 @@ class PinnedMemory final : public StorageOwner {
 }  // namespace
 
 void TensorInputs::started(captures::Capture& capture) {
-  auto operators = std::make_shared<OperatorInputs>(capture.device());
+  auto operators = std::make_shared<OperatorInputs>(capture.device(), kept());
   operators->open(capture);
   operators_ = std::move(operators);
 }

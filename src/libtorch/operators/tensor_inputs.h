@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "inspect/liveness/input_source.h"
@@ -21,12 +22,15 @@ class TensorInputs : public inspect::InputSource {
   void started(captures::Capture& capture) override;
   void ended(GraphHandle template_graph) override;
   void find(std::span<memory::UsedAddress> addresses) override;
+  void found() noexcept override { operators_->release_kept(); }
   bool is_used(GraphNodeHandle /*node*/, const memory::BlockWatch& /*watch*/, std::uintptr_t /*address*/) override {
     return true;
   }
 
  protected:
   const OperatorInputs& operators() const { return *operators_; }
+  /// As OperatorInputs takes it.
+  virtual std::optional<OperatorInputs::Ranges> kept() { return {}; }
 
  private:
   void close() noexcept {

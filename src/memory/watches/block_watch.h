@@ -64,6 +64,9 @@ struct UsedAddress {
   bool own = false;                        ///< ... and in a pool that the graph owns, or hidden
   bool hidden = false;                     ///< ... and hidden from graphs: the library's own
   std::shared_ptr<BlockWatch> watch = {};  ///< of its block, if that is in use and not in such a pool
+  /// A free block of the common pool that has the address, and perhaps is several freed ones.
+  std::shared_ptr<BlockWatch> free = {};
+  std::uintptr_t end = 0;  ///< in memory of an allocator: the end of its block
 };
 
 /// Looks addresses up in the allocators of all devices of a type. `addresses` must be sorted; blocks of the pools `own`
@@ -74,14 +77,20 @@ void watch_addresses(const Device& device, std::span<UsedAddress> addresses, std
 /// Thread-safe. Its mutex is locked after an allocator's.
 class REPRISE_EXPORT_INTERNAL FreeLog {
  public:
-  /// Excludes the pools of this capture. To be destroyed before the capture's registration.
-  explicit FreeLog(captures::Capture& capture);
+  enum class Which {
+    all,
+    common,  ///< of the common pool only: what other graphs' pools have is not given to anything else
+    kept,    ///< all; blocks that can be kept stay as they are until the log is destroyed, for a graph to retain them
+  };
+  /// Excludes the pools of this capture. To be destroyed before the capture's registration, without a lock.
+  FreeLog(captures::Capture& capture, Which which);
   ~FreeLog();
   FreeLog(const FreeLog&) = delete;
   FreeLog& operator=(const FreeLog&) = delete;
 
   /// Sets `watch` of the addresses that lay in such a block and are not resolved otherwise. They must be sorted.
   void find(std::span<UsedAddress> addresses) const;
+  bool empty() const;  ///< nothing was freed, except for what is kept
 
   /// True if any such object exists. One relaxed load: the reader must have been ordered after its construction.
   static bool any() noexcept { return living_.load(std::memory_order_relaxed) != 0; }
@@ -89,6 +98,12 @@ class REPRISE_EXPORT_INTERNAL FreeLog {
   static bool any_for(MempoolId pool) noexcept;
   /// Called for each such block that is freed, with the allocator's mutex locked.
   static void note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool);
+  /// True if an object keeps blocks of this pool and of devices such as this one: those of the same runtime, which is
+  /// there as long as the capture.
+  static bool any_keeps(const Device& device, MempoolId pool) noexcept;
+  /// Called for a block that is about to be freed, and that its owner can keep, with the allocator's mutex locked:
+  /// counts the objects that keep it in BlockWatch::retained.
+  static void keep(const std::shared_ptr<BlockWatch>& watch, const Device& device, MempoolId pool);
 
  private:
   // Not the registry's counter: a log also records what is freed between the runtime's end of the capture and its own.
@@ -96,6 +111,8 @@ class REPRISE_EXPORT_INTERNAL FreeLog {
   struct Entries;
   template <class Visit>
   static void for_each_other(MempoolId pool, const Visit& visit);
+  template <class Visit>
+  static void for_each_that_keeps(const Device& device, MempoolId pool, const Visit& visit);
 
   captures::Capture& capture_;
   const std::shared_ptr<Entries> entries_;

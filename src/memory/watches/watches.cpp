@@ -23,6 +23,12 @@ std::shared_ptr<BlockWatch> make_watch(CachingAllocator::Impl* allocator, const 
   return std::shared_ptr<BlockWatch>(new BlockWatch{allocator, block.address, block.bytes, block.created});
 }
 
+std::shared_ptr<BlockWatch> freed_watch(CachingAllocator::Impl* allocator, const MemoryBlock& block) {
+  auto watch = make_watch(allocator, block);
+  watch->freed.store(true, std::memory_order_relaxed);
+  return watch;
+}
+
 }  // namespace
 
 void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, std::span<const MempoolId> own) {
@@ -39,7 +45,12 @@ void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, std::span<c
     used.in_allocator = true;
     used.hidden = block.hidden;
     used.own = block.hidden || std::ranges::find(own, block.pool->id) != own.end();
-    if (used.own || !block.is_given_out()) continue;
+    used.end = begin_of(&block) + block.bytes;
+    if (used.own) continue;
+    if (!block.is_given_out()) {
+      if (!block.pool->is_private()) used.free = freed_watch(this, block);
+      continue;
+    }
     if (block.watch == nullptr) block.watch = make_watch(this, block);
     used.watch = block.watch;
   }
@@ -89,16 +100,26 @@ void CachingAllocator::Impl::keep_stack(void* pointer) {
   blocks_.find(pointer)->created = std::move(stack);  // the address is not published yet
 }
 
+// True if a graph keeps a block that is about to be freed, or a capture whose graph may.
+bool CachingAllocator::Impl::is_kept(MemoryBlock& block) {
+  if (!block.hidden && memory::FreeLog::any() && memory::FreeLog::any_keeps(device_, block.pool->id)) {
+    if (block.watch == nullptr) block.watch = make_watch(this, block);
+    memory::FreeLog::keep(block.watch, device_, block.pool->id);
+  }
+  return block.watch != nullptr && block.watch->retained != 0;
+}
+
 // Takes the watch from a block that is about to be freed.
 void CachingAllocator::Impl::record_free(MemoryBlock* block, std::vector<std::string> stack) {
   const bool journals = !block->hidden && memory::FreeLog::any() && memory::FreeLog::any_for(block->pool->id);
-  if (block->watch == nullptr && journals) block->watch = make_watch(this, *block);
+  const bool is_watched = block->watch != nullptr;
+  if (!is_watched && journals) block->watch = make_watch(this, *block);
   if (block->watch == nullptr) return;
   if (journals) memory::FreeLog::note(block->watch, block->pool->id);  // may throw, before anything has changed
   const std::shared_ptr<BlockWatch> watch = std::move(block->watch);
   watch->freed_by = std::move(stack);
   watch->freed.store(true, std::memory_order_release);
-  BlockWatch::frees.fetch_add(1, std::memory_order_release);
+  if (is_watched) BlockWatch::frees.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace reprise

@@ -456,6 +456,39 @@ TEST_F(LivenessOfTensors, PinnedMemoryIsKeptAsOtherMemoryIs) {
   EXPECT_EQ(x[0].item<float>(), 5);
 }
 
+TEST_F(LivenessOfTensors, WhatIsFreedInTheCaptureIsKeptAsWell) {
+  auto x = ones(), y = ones(), unused = ones();
+  auto pinned = torch::full({1000}, 5.0F).pin_memory();
+  const auto before = memory_of_tensors().allocated_bytes;
+  capture(graph_, retaining(), [&] {
+    y.add_(x);
+    x = torch::Tensor();
+    unused = torch::Tensor();
+    const auto temporary = y + 1;
+    y.copy_(temporary);
+    y.add_(pinned.to(device_, /*non_blocking=*/true));
+    pinned.reset();
+  });
+  EXPECT_EQ(memory_of_tensors().allocated_bytes, before - 4096) << "what the graph does not use is freed";
+  for (const GraphInput& each : graph_.inputs()) EXPECT_TRUE(each.retained);
+  const auto other = ones(), more = ones(), host = torch::zeros({1000}).pin_memory();
+  expect_replays();
+  EXPECT_TRUE(same(y, torch::full({1000}, 8.0F)));
+  graph_.reset();
+  EXPECT_TRUE(eventually([&] { return memory_of_tensors().allocated_bytes < before; })) << "released with the graph";
+}
+
+TEST_F(LivenessOfTensors, WhatIsFreedInTheCaptureIsDeadWithoutAnOption) {
+  REPRISE_HOST_ONLY("in captures of CUDA tensors, operators are observed with an option only");
+  auto x = ones(), y = ones();
+  const void* const memory = x.data_ptr();
+  capture(graph_, {}, [&] {
+    y.add_(x);
+    x = torch::Tensor();
+  });
+  EXPECT_THAT(dead_addresses(), ElementsAre(memory));
+}
+
 TEST_F(LivenessOfTensors, NamesTheCodeThatAllocatedAndFreedTheMemory) {
   capture(graph_, checked(), [&] { static_cast<void>(ones()); });  // from now on c10's allocator notifies
   graph_.reset();

@@ -8,6 +8,7 @@
 #include "inspect/annotations/annotation_text.h"
 #include "reprise/libtorch/host_device.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
+#include "tests/support/text_of.h"
 
 // Memory of graphed callables: results in it, pools, and its release.
 
@@ -215,6 +216,44 @@ TEST_F(GraphedCallables, NoticeThatATensorDiedWhichAFunctionUsed) {
   EXPECT_TRUE(same(graphed(x), x * 3));
   factor = Tensor();
   EXPECT_THROW(graphed(x), DeadInputError);
+}
+
+TEST_F(GraphedCallables, AreRefusedIfTheirFunctionFreesWhatItUses) {
+  Tensor state = torch::full({1024}, 3.0F, device_);
+  const auto replaces = [&](const Tensor& x) {
+    Tensor y = x * state;
+    state = state + 1;  // in memory of the graph, once captured
+    return y;
+  };
+  EXPECT_THAT(
+      reprise::test::text_of<DeadInputError>([&] { make_graphed_callables(replaces, random({1024})); }),
+      HasSubstr("make_graphed_callables: 1 input of the graph is dead: it reads or writes memory that was freed before "
+                "its capture ended"));
+  Tensor workspace = torch::zeros({16}, device_);
+  std::int64_t length = 16;
+  const auto grows = [&](const Tensor& x) {
+    Tensor y = x + workspace[0];
+    workspace.resize_({length *= 1024});
+    return y;
+  };
+  GraphedCallableOptions options;
+  options.num_warmup_iters = 1;
+  EXPECT_THROW(make_graphed_callables(grows, random({1024}), options), DeadInputError);
+}
+
+TEST_F(GraphedCallables, MayFreeWhatTheirGraphDoesNotUse) {
+  Tensor unused = torch::zeros({1024}, device_);
+  const auto f = [&](const Tensor& x) {
+    unused = torch::Tensor();
+    Tensor y = x * 2;
+    const Tensor temporary = y + 1;
+    return temporary * 2;
+  };
+  GraphedCallableOptions options;
+  options.num_warmup_iters = 0;
+  const auto graphed = make_graphed_callables(f, random({1024}), options);
+  const Tensor x = random({1024});
+  EXPECT_TRUE(same(graphed(x), (x * 2 + 1) * 2));
 }
 
 TEST_F(GraphedCallables, CarryAnnotationsInBothGraphs) {

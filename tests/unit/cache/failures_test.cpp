@@ -49,6 +49,31 @@ TEST(FailuresOfGraphCaches, ACaptureThatFailsMakesItsKeyEagerAndTheCallTakesEffe
   EXPECT_FALSE(cache.failure({n, "other"}));
 }
 
+// The graph would use memory that others get.
+TEST(FailuresOfGraphCaches, ABodyThatFreesWhatItUsesRunsEagerly) {
+  for (const std::size_t check_every : {0, 1}) {
+    GraphCache cache({.capture_after = 1, .check_every = check_every});
+    Buffer<int> scratch = zeros(n);
+    const auto body = [&](DeviceView<const int> x) {
+      Buffer<int> y(n);
+      launch(n, Multiply{}, x.data(), 3, scratch.data(), n);
+      launch(n, Multiply{}, static_cast<const int*>(scratch.data()), 1, y.data(), n);
+      scratch = Buffer<int>(n);  // memory of the stream for an eager call, of the pool in a capture
+      return y;
+    };
+    for (int i = 1; i <= 4; ++i) {
+      const Buffer<int> x = counting(n, i);
+      EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 3 * i));
+    }
+    EXPECT_FALSE(cache.contains({n}));
+    const auto failure = cache.failure({n});
+    ASSERT_TRUE(failure);
+    EXPECT_TRUE(contains(failure->what, "GraphCache::run: 1 input of the graph"));
+    EXPECT_TRUE(contains(failure->what, "freed before its capture ended"));
+    EXPECT_EQ(cache.statistics().failed_captures.number, 1u);
+  }
+}
+
 TEST(FailuresOfGraphCaches, AnErrorOfTheBodyInACheckKeepsTheGraph) {
   GraphCache cache({.capture_after = 0, .check_every = 1});
   Buffer<int> state = zeros();

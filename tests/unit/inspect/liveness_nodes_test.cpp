@@ -57,6 +57,71 @@ TEST_P(InputsOfChangedNodes, AChangeRemovesADeadInput) {
   graph_.replay();
 }
 
+TEST_P(InputsOfChangedNodes, ANewBufferAtTheAddressOfAFreedOneCountsOnceItIsSet) {
+  capture_sum(with_check());
+  int* const address = x_.data();
+  for (int i = 0; i < 3; ++i) {
+    x_.reset();
+    x_ = zeros(n);
+    ASSERT_EQ(x_.data(), address);
+    if (i == 0) {
+      EXPECT_THROW(graph_.replay(), DeadInputError);
+    }
+    if (i == 1) graph_.node("Multiply").set_arg(1, 3);
+    if (i == 1) {
+      EXPECT_THROW(graph_.replay(), DeadInputError);
+    }
+    graph_.node("Multiply").set_arg(0, x_.data());
+    graph_.replay();
+    current_stream().synchronize();
+  }
+  x_.reset();
+  EXPECT_THROW(graph_.replay(), DeadInputError);
+}
+
+TEST_P(InputsOfChangedNodes, ANewBufferAtTheAddressOfAFreedOneIsAParameterOnceItIsSet) {
+  capture_sum(with_check());
+  const Parameter<int*> x = graph_.parameter(x_.data()), y = graph_.parameter(y_.data());
+  int* const address = x_.data();
+  x_.reset();
+  x_ = zeros(n);
+  ASSERT_EQ(x_.data(), address);
+  graph_.set(y, z_.data());
+  EXPECT_THAT(addresses(dead_inputs(graph_)), ElementsAre(address));
+  graph_.set(x, x_.data());
+  graph_.replay();
+  current_stream().synchronize();
+  x_.reset();
+  y_.reset();
+  x_ = zeros(n);
+  y_ = zeros(n);
+  graph_.set({{x, x_.data()}, {y, z_.data()}});
+  graph_.replay();
+  current_stream().synchronize();
+}
+
+TEST_P(InputsOfChangedNodes, NewMemoryAtTheAddressesOfACopyAndASetCountsOnceItIsSet) {
+  capture(graph_, with_check(), [&] {
+    copy_async(y_.data(), x_.data(), x_.size_bytes());
+    fill_async(z_.data(), 0, z_.size_bytes());
+  });
+  int* const of_x = x_.data();
+  int* const of_z = z_.data();
+  x_.reset();
+  z_.reset();
+  x_ = zeros(n);
+  z_ = zeros(n);
+  if (x_.data() != of_x) std::swap(x_, z_);
+  ASSERT_EQ(x_.data(), of_x);
+  ASSERT_EQ(z_.data(), of_z);
+  EXPECT_THAT(addresses(dead_inputs(graph_)), UnorderedElementsAre(of_x, of_z));
+  graph_.nodes()[0].set_params(graph_.nodes()[0].memcpy_params());
+  EXPECT_THAT(addresses(dead_inputs(graph_)), ElementsAre(of_z));
+  graph_.nodes()[1].set_params(graph_.nodes()[1].memset_params());
+  graph_.replay();
+  current_stream().synchronize();
+}
+
 TEST_P(InputsOfChangedNodes, AGraphWithoutInputsChecksItsFirstOne) {
   const int* nothing = nullptr;
   capture(graph_, with_check(), [&] { launch(0, Multiply{}, nothing, 1, static_cast<int*>(nullptr), std::size_t{0}); });

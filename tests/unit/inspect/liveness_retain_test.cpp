@@ -126,14 +126,61 @@ TEST_F(RetainedInputs, CannotBeFreedAgainByTheirOwner) {
   current_stream().synchronize();
 }
 
-TEST_F(RetainedInputs, ThatWereFreedInTheCaptureAreDead) {
+TEST_F(RetainedInputs, ThatAreFreedInTheCaptureStay) {
+  const std::uint64_t before = allocations();
+  Buffer<int> y = zeros(n), unused = zeros(n);
+  const void* const address = x_.data();
   capture(graph_, with_retain(), [&] {
-    add(x_);
+    multiply(x_, 10, y);
     x_.reset();
+    unused.reset();
+    EXPECT_EQ(allocations(), before + 2) << "whether the graph uses it is known at the end";
   });
-  ASSERT_THAT(graph_.inputs(), SizeIs(1));
-  EXPECT_FALSE(graph_.inputs()[0].retained);
-  EXPECT_THROW(graph_.replay(), DeadInputError);
+  EXPECT_EQ(allocations(), before + 1) << "what the graph does not use is freed";
+  ASSERT_THAT(graph_.inputs(), SizeIs(2));
+  EXPECT_TRUE(graph_.inputs()[0].retained);
+  EXPECT_TRUE(graph_.inputs()[1].retained);
+  const Buffer<int> other(n);
+  EXPECT_NE(other.data(), address);
+  graph_.replay();
+  EXPECT_EQ(first(y), 0);
+  graph_.reset();
+  expect_eventually(before + 1);
+}
+
+TEST_F(RetainedInputs, ThatAreFreedInACaptureThatFailsAreFreed) {
+  const std::uint64_t before = allocations();
+  EXPECT_THROW(capture(graph_, with_retain(),
+                       [&] {
+                         add(x_);
+                         x_.reset();
+                         throw std::runtime_error("no");
+                       }),
+               std::runtime_error);
+  EXPECT_EQ(allocations(), before - 1);
+}
+
+TEST_F(RetainedInputs, ThatAreFreedInSeveralCapturesStayForEachGraph) {
+  const Stream other;
+  const std::uint64_t before = allocations();
+  CUDAGraph second;
+  GraphOptions options = with_retain();
+  options.capture_error_mode = CaptureMode::relaxed;
+  GraphOptions of_second = options;
+  of_second.stream = other;
+  capture(graph_, options, [&] {
+    add(x_);
+    capture(second, of_second, [&] {
+      add(x_);
+      x_.reset();
+    });
+  });
+  EXPECT_EQ(allocations(), before);
+  graph_.reset();
+  second.replay();
+  current_stream().synchronize();
+  second.reset();
+  expect_eventually(before - 1);
 }
 
 TEST_F(RetainedInputs, AreReleasedWhenTheCaptureFails) {

@@ -136,7 +136,7 @@ TEST_F(Watches, RememberWhatIsFreedWhileALogIsOpen) {
   free(before);
   const GraphOptions options = {};
   const captures::Registration capture(stream_, options, own);
-  std::optional<FreeLog> freed(std::in_place, capture.capture());
+  std::optional<FreeLog> freed(std::in_place, capture.capture(), FreeLog::Which::all);
   free(a);
   std::vector<UsedAddress> used = known({before, a + 5, b});
   freed->find(used);
@@ -155,7 +155,7 @@ TEST_F(Watches, DoNotRememberWhatIsHiddenFromGraphs) {
   inside().hide_from_graphs(hidden);
   const GraphOptions options = {};
   const captures::Registration capture(stream_, options, own);
-  const FreeLog freed(capture.capture());
+  const FreeLog freed(capture.capture(), FreeLog::Which::all);
   free(hidden);
   std::vector<UsedAddress> used = known({hidden});
   freed.find(used);
@@ -166,7 +166,7 @@ TEST_F(Watches, TakeMemoryThatWasGivenOutAgainForThatOfItsNewOwner) {
   std::byte* const a = allocate(1000);
   const GraphOptions options = {};
   const captures::Registration capture(other_, options, own);
-  const FreeLog freed(capture.capture());
+  const FreeLog freed(capture.capture(), FreeLog::Which::all);
   free(a);
   std::byte* const again = allocate(1000);
   ASSERT_EQ(again, a);

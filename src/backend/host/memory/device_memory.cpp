@@ -121,7 +121,12 @@ std::string DeviceMemory::owner_of(const void* pointer) {
 }
 
 ErrorCode DeviceMemory::allocate(void** pointer, std::size_t bytes) {
-  return take(pointer, bytes, true);
+  const ErrorCode result = take(pointer, bytes, true);
+  if (result != ErrorCode::success || (protect_ && !enter())) return result;
+  const auto begin = reinterpret_cast<std::uintptr_t>(*pointer);
+  poison_bytes(begin, begin + std::min(bytes, poisoned_at_first));
+  if (protect_) leave();
+  return result;
 }
 
 ErrorCode DeviceMemory::reserve(void** pointer, std::size_t bytes) {

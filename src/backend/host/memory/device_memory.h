@@ -14,14 +14,15 @@ namespace reprise::backend::host {
 
 /// The memory of one simulated device: a reserved range of addresses.
 ///
-/// First fit, aligned to 512 bytes. Freed memory is filled with `poison_byte`; untouched memory costs nothing. With
-/// protection on, the range is inaccessible except while an operation executes (enter, leave); an access by the host
-/// ends the process, and prints the address, the block and the stack.
+/// First fit, aligned to 512 bytes. Freed memory is filled with `poison_byte`, and so is the beginning of new memory;
+/// untouched memory costs nothing. With protection on, the range is inaccessible except while an operation executes
+/// (enter, leave); an access by the host ends the process, and prints the address, the block and the stack.
 ///
 /// Thread-safe.
 class DeviceMemory {
  public:
   static constexpr unsigned char poison_byte = 0xDB;
+  static constexpr std::size_t poisoned_at_first = 64 * 1024;  ///< bytes of new memory
   static constexpr std::size_t alignment = 512;
 
   struct Block {
