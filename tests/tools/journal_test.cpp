@@ -56,7 +56,7 @@ TEST(Journal, PlacesWithoutAnAnswerAreLeftOut) {
 }
 
 TEST(Program, GivesItsExitCode) {
-  EXPECT_EQ(run_program({"sh", "-c", "exit 3"}, {}), 3);
+  EXPECT_EQ(run_program({"sh", "-c", "exit 3"}, {}).exit_code, 3);
   EXPECT_EQ(run_program({"sh", "-c", "kill -TERM $$"}, {}), 128 + 15);
   EXPECT_EQ(run_program({"sh", "-c", "test \"$REPRISE_TEST_NAME\" = 'a value'"}, {{"REPRISE_TEST_NAME", "a value"}}),
             0);
