@@ -3,10 +3,8 @@
 
 #include <concepts>
 #include <cstddef>
-#include <cstring>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -17,6 +15,7 @@
 
 #include "reprise/device.h"
 #include "reprise/export.h"
+#include "reprise/function_object.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 
@@ -24,6 +23,9 @@
 /// The function of an eager part without its types, as BreakableGraph keeps it. For internal use.
 
 namespace reprise::eager_detail {
+
+using function_detail::FunctionObject;
+using function_detail::is_empty;
 
 /// A buffer that an eager part returned, or the memory to which it is copied.
 struct Result {
@@ -112,16 +114,6 @@ decltype(auto) call(F& function, const StreamRef& stream) {
 template <class F>
 using ReturnedBy = decltype(eager_detail::call(std::declval<F&>(), std::declval<const StreamRef&>()));
 
-/// True for an empty std::function or a null function pointer. A lambda without captures is never empty, although it
-/// converts to bool, by way of a function pointer.
-template <class F>
-bool is_empty(const F& function) {
-  if constexpr (std::is_pointer_v<F> || requires { function.operator bool(); })
-    return !static_cast<bool>(function);
-  else
-    return false;
-}
-
 /// The function of an eager part, and where its results go.
 ///
 ///     run -> copy_results | drop_results -> run ...
@@ -143,39 +135,6 @@ class REPRISE_EXPORT Function {
 
  protected:
   Function() = default;
-};
-
-/// A function of a type, in memory whose other bytes look like no address.
-template <class F>
-class FunctionObject {
- public:
-  template <class From>
-  explicit FunctionObject(From&& from) {
-    std::memset(storage_, 0x5a, sizeof(storage_));
-    function_ = ::new (static_cast<void*>(storage_)) F(std::forward<From>(from));
-    // A copy as a whole takes along what stood in the padding of the original, such as addresses of the stack.
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_clear_padding)
-    if constexpr (std::is_trivially_copyable_v<F>) __builtin_clear_padding(function_);
-#endif
-#endif
-  }
-  ~FunctionObject() {
-    function_->~F();
-  }
-  FunctionObject(const FunctionObject&) = delete;
-  FunctionObject& operator=(const FunctionObject&) = delete;
-
-  F& get() noexcept {
-    return *function_;
-  }
-  std::span<const std::byte> bytes() const noexcept {
-    return storage_;
-  }
-
- private:
-  alignas(F) std::byte storage_[sizeof(F)];
-  F* function_;
 };
 
 template <class F, class Returned = ReturnedBy<F>>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/error_context.h"
+#include "backend/rules/reported_call.h"
 #include "support/forked.h"
 #include "support/process_end.h"
 
@@ -31,6 +32,9 @@ std::string detail_of(const Backend& backend, const Result& result) {
 void raise(const Backend& backend, Call call, const Result& result, SourceLocation where, std::string_view more) {
   std::string detail = detail_of(backend, result);
   if (!more.empty()) detail.append(detail.empty() ? "" : "; ").append(more);
+  if (is_about_captures(result.code()))
+    if (const std::string broken = captures_broken_by(call); !broken.empty())
+      detail.append(detail.empty() ? "" : "; ").append(broken);
   throw BackendError(cuda_name(call), result.code(), with_context(std::move(detail)), where);
 }
 

@@ -50,13 +50,8 @@ Recording::~Recording() {
 }
 
 void Recording::abandon() noexcept {
+  allow_outside();
   if (std::exchange(capturing_, false)) last_.capture_abandon();
-  try {
-    for (const Outside& each : outside_) has_run_outside_ |= each.watch->first().has_value();
-  } catch (...) {
-    has_run_outside_ = true;  // no memory for the description of the call: there was one
-  }
-  outside_.clear();
   if (std::exchange(results_pending_, false)) breaks_.back().function->drop_results();
 }
 
@@ -77,40 +72,29 @@ void Recording::begin_segment() {
   impl.begin_on_current_stream(plan_.call, options);
   capturing_ = true;
   forks_ = Forks::watch(impl.capture->capture());
-  watch_outside();
+  refuse_outside();
 }
 
-void Recording::watch_outside() {
-  const auto watch = [&](std::string name, const Fork& fork) {
-    backend::Monitor& monitor = fork.stream.device().backend().monitor();
-    outside_.push_back({std::move(name), fork, monitor.watch_work(fork.stream.native(), /*last=*/nullptr)});
-  };
-  if (plan_.outside) watch("the caller's stream", {*plan_.outside, nullptr});
+void Recording::refuse_outside() {
+  outside_.emplace(plan_.captured);
+  if (plan_.outside) outside_->add_current(*plan_.outside);
   std::erase_if(forks_before_, [](const Fork& each) { return each.has_ended(); });
   for (const Fork& each : forks_before_)
     if (each.stream != plan_.outside)
-      watch(text::format("the stream {} (forked off in an earlier segment, not in this one)",
-                         static_cast<const void*>(each.stream.native())),
-            each);
+      outside_->add(each.stream,
+                    text::format("the stream {} (forked off in an earlier segment, not in this one)",
+                                 static_cast<const void*>(each.stream.native())),
+                    each.tracked);
 }
 
-void Recording::require_nothing_outside() {
-  for (const Outside& each : std::exchange(outside_, {})) {
-    const std::optional<backend::CaptureFindings::ObservedCall> call = each.watch->first();
-    if (!call || each.fork.has_ended()) continue;  // another stream may have its handle
-    has_run_outside_ = true;
-    throw UsageError(
-        text::format("{}: expected a body that submits its work to current_stream(), or to streams that were forked "
-                     "off it since the last eager part; found work on {}, which was executed at once and is missing in "
-                     "the graph: {}{}{}. It has taken effect, what the body submitted to current_stream() has not.",
-                     plan_.call, each.name, call->name, call->driver_name.empty() ? "" : " (" + call->driver_name + ")",
-                     call->stack.empty() ? "" : ", called by " + call->stack.front()));
-  }
+void Recording::allow_outside() noexcept {
+  refused_outside_ |= outside_ && outside_->has_refused();
+  outside_.reset();
 }
 
 // Returns the number of nodes.
 std::size_t Recording::end_segment(bool is_last) {
-  require_nothing_outside();
+  allow_outside();
   GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
   const captures::Found found = captures::find(plan_.captured);
   std::vector<GraphNodeHandle> nodes;
@@ -164,20 +148,20 @@ void Recording::require_here() const {
 // Local variables of the body, and the stream of the capture, are gone when the function runs in a replay.
 void Recording::require_lasting(const eager_detail::Function& function) const {
   if (plan_.options.inputs.allow_stack) return;
-  const inspect::AddressRange body =
-      plan_.frame != nullptr ? inspect::ended_stack(plan_.frame) : inspect::AddressRange{};
   const std::span<const std::byte> object = function.object();
-  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= object.size(); at += sizeof(std::uintptr_t)) {
-    std::uintptr_t word = 0;
-    std::memcpy(&word, object.data() + at, sizeof(word));
-    if (body.overlaps(inspect::address_in_stack(word), 1))
+  if (plan_.frame != nullptr)
+    if (const auto found = inspect::find_reference(object, inspect::ended_stack(plan_.frame)))
       throw UsageError(
           text::format("eager: expected a function that refers to nothing of its body, which has returned when replays "
                        "run it; found the address {} of the body's stack in it, at offset {}. Capture by value ([=]), "
                        "or what outlives the graph. InputOptions::allow_stack allows it, also where these are bytes "
                        "that no code wrote.",
-                       reinterpret_cast<const void*>(word), at));
-    if (plan_.captured_is_internal && word == reinterpret_cast<std::uintptr_t>(plan_.captured.native()))
+                       found->address, found->offset));
+  if (!plan_.captured_is_internal) return;
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= object.size(); at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, object.data() + at, sizeof(word));
+    if (word == reinterpret_cast<std::uintptr_t>(plan_.captured.native()))
       throw UsageError(text::format(
           "eager: expected a function without the stream of the capture, since replays run on another one; "
           "found it in the function, at offset {}. Take the stream as the parameter of the function, a "

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/monitor.h"
+#include "backend/objects/outside_work.h"
 #include "backend/objects/tracked_stream.h"
 #include "breakable/breaks.h"
 #include "breakable/forks.h"
@@ -27,8 +27,7 @@ struct RecordingPlan {
   StreamRef captured;
   /// The stream on which segments are replayed at once; nullopt: eager parts are refused, as nothing may take effect.
   std::optional<StreamRef> run = {};
-  /// A stream that takes part in no capture: work that the body submits to it is refused, as it is executed at once and
-  /// missing in replays.
+  /// The caller's stream, if that is not the captured one: work that the body submits to it is refused.
   std::optional<StreamRef> outside = {};
   /// The frame of the call that runs the body, whose locals lie below it; null if it is not known.
   const void* frame = nullptr;
@@ -73,8 +72,8 @@ class Recording {
 
   bool has_run() const noexcept { return has_run_; }        ///< a segment or an eager part has taken effect
   bool part_threw() const noexcept { return part_threw_; }  ///< the error is that of an eager part's function
-  /// Work that the body submitted to RecordingPlan::outside has taken effect.
-  bool has_run_outside() const noexcept { return has_run_outside_; }
+  /// Work of the body was refused because of its stream.
+  bool refused_outside() const noexcept { return refused_outside_; }
   bool refused() const noexcept { return refused_; }  ///< an eager part, because of RecordingPlan::run
   bool last_has_nodes() const noexcept { return last_has_nodes_; }
   std::size_t nodes() const noexcept { return nodes_; }  ///< of all segments that have ended
@@ -87,16 +86,10 @@ class Recording {
 
     bool has_ended() const noexcept { return tracked != nullptr && !tracked->is(stream); }
   };
-  /// A stream that takes part in no capture when a segment begins, and the work that is submitted to it meanwhile.
-  struct Outside {
-    std::string name;  // for errors
-    Fork fork;         // also of the caller's stream
-    std::unique_ptr<backend::WorkWatch> watch;
-  };
 
   void require_here() const;
-  void watch_outside();
-  void require_nothing_outside();
+  void refuse_outside();
+  void allow_outside() noexcept;
   void require_lasting(const eager_detail::Function& function) const;
   void begin_segment();
   std::size_t end_segment(bool is_last);
@@ -110,13 +103,13 @@ class Recording {
   const RecordingPlan plan_;
   const std::string name_ = plan_.options.name;
   Recording* const before_;
-  std::shared_ptr<Forks> forks_;    // of the segment
-  std::vector<Fork> forks_before_;  // of earlier segments, which captured what the body submitted to them
-  std::vector<Outside> outside_;    // of the segment
+  std::shared_ptr<Forks> forks_;                 // of the segment
+  std::vector<Fork> forks_before_;               // of earlier segments, which captured what the body submitted to them
+  std::optional<backend::OutsideWork> outside_;  // of the segment
   std::exception_ptr failure_;
   bool capturing_ = false;
   bool has_run_ = false;
-  bool has_run_outside_ = false;
+  bool refused_outside_ = false;
   bool part_threw_ = false;
   bool refused_ = false;
   bool last_has_nodes_ = false;

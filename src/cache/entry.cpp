@@ -60,7 +60,7 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
 [[noreturn]] void throw_capture_failure(bool of_body, bool broken, const CUDAGraph& graph,
                                         const breakables::Recording& recording) {
   const std::optional<CaptureReport>& report = graph.capture_report();
-  const bool has_effects = recording.has_run() || recording.has_run_outside();
+  const bool has_effects = recording.has_run() || recording.refused_outside();
   const std::exception_ptr after_effects = has_effects ? std::current_exception() : nullptr;
   const auto failed = [&](const char* what) {
     return CaptureFailed{.failure = {what, report},

@@ -50,8 +50,8 @@ struct Shared {
 /// The capture failed, but an eager run may succeed: not thrown for an exception of the body's own.
 struct CaptureFailed {
   CacheFailure failure;
-  /// The error, if eager parts have run before, or work on the caller's stream: the body must not run again in the same
-  /// call.
+  /// The error, if eager parts have run before: the body must not run again in the same call. Also if its work was
+  /// refused because of its stream, which the caller should know of.
   std::exception_ptr after_effects = {};
   /// The error, if the body threw it in a capture that is not broken: it may be one that the body also has eagerly.
   std::exception_ptr of_body = {};

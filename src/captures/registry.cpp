@@ -3,13 +3,19 @@
 
 #include <algorithm>
 #include <shared_mutex>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/call.h"
 #include "backend/capture_query.h"
+#include "backend/error_context.h"
+#include "backend/monitor.h"
 #include "backend/objects/stream_handles.h"
+#include "backend/rules/call_stack.h"
+#include "backend/rules/reported_call.h"
 #include "backend/stream_end.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
@@ -60,6 +66,22 @@ std::shared_ptr<Capture> find_if(const Condition& condition) {
 bool began_on(const Capture& capture, const StreamRef& stream) {
   return capture.stream() == stream &&
          (!backend::is_per_thread_stream(stream.native()) || capture.owner() == std::this_thread::get_id());
+}
+
+std::string captures_broken_by_this_thread(std::string_view driver_name) {
+  std::string broken;
+  for_each([&](const Capture& each) {
+    if (each.is_over() || each.owner() == std::this_thread::get_id()) return;
+    const backend::CaptureFindings known = each.device().backend().monitor().describe_capture(each.stream().native());
+    if (!known.broken_by || known.broken_by->thread != backend::thread_number() || known.broken_by->name != driver_name)
+      return;
+    broken += text::format("{}it broke the capture{} on stream {} of {} (mode {}){}", broken.empty() ? "" : "; ",
+                           each.name().empty() ? "" : " of graph `" + each.name() + "`",
+                           static_cast<const void*>(each.stream().native()), each.device().str(),
+                           backend::capture_mode_name(each.mode()),
+                           known.thread != 0 ? text::format(", which thread {} has underway", known.thread) : "");
+  });
+  return broken;
 }
 
 std::shared_ptr<Capture> find(DeviceType type, std::uint64_t id) {
@@ -164,3 +186,9 @@ NoneUnderway::~NoneUnderway() {
 }
 
 }  // namespace reprise::captures
+
+std::string reprise::backend::captures_broken_by(Call call) noexcept try {
+  return captures::any_underway() ? captures::captures_broken_by_this_thread(cuda_name(call)) : std::string();
+} catch (...) {  // no memory for the words
+  return {};
+}

@@ -4,6 +4,7 @@
 
 #include "backend/capture_query.h"
 #include "backend/check.h"
+#include "backend/objects/outside_work.h"
 #include "captures/registry.h"
 #include "graph/capture/internal_streams.h"
 #include "graph/control_flow/child_graphs.h"
@@ -164,7 +165,10 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
 
 bool CUDAGraph::Impl::become_child(const char* call, const StreamRef& stream) {
   const captures::Found found = captures::find(stream);
-  if (found.part != captures::Part::own) return false;
+  if (found.part != captures::Part::own) {
+    backend::OutsideWork::require_none(stream, call);
+    return false;
+  }
   const detail::PublicCall public_call(call);
   graphs::add_child(*this, call, stream, found);
   return true;
@@ -179,6 +183,7 @@ std::exception_ptr CUDAGraph::Impl::replay_changed(const StreamRef& stream,
   {
     const std::lock_guard lock(launch_mutex);
     require_captured(call);
+    backend::OutsideWork::require_none(stream, call);
     prepare_launch(call, stream);
     change(exec);
     thrown = thrown_after_launch([&] { launch(call, stream); });

@@ -7,6 +7,7 @@
 #include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/objects/device_uses.h"
+#include "backend/objects/outside_work.h"
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
 #include "memory/block_bounds.h"
@@ -74,6 +75,7 @@ void warn_of_unwritten(const StreamRef& stream, const void* destination, const v
 void copy_async(void* destination, const void* source, std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("copy_async");
   if (bytes == 0) return;  // an empty Buffer has a null address
+  backend::OutsideWork::require_none(stream, "copy_async");
   const Device device = stream.device();
   require_within_block(device, backend::Call::copy_async, "destination", destination, bytes);
   require_within_block(device, backend::Call::copy_async, "source", source, bytes);
@@ -86,6 +88,7 @@ void copy_async(void* destination, const void* source, std::size_t bytes, const 
 void fill_async(void* destination, unsigned char value, std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("fill_async");
   if (bytes == 0) return;
+  backend::OutsideWork::require_none(stream, "fill_async");
   const backend::MemsetNodeParams params{destination, value, 1, bytes};
   require_within_block(stream.device(), backend::Call::set_async, "destination", destination, bytes);
   const backend::Result result = stream.device().backend().set_async(params, stream.native());

@@ -150,19 +150,5 @@ TEST_F(WorkWatchTest, EachSeesWhatFollowsItsOwnNode) {
   EXPECT_TRUE(CudaWorkWatch::any());
 }
 
-TEST_F(WorkWatchTest, OfAStreamInNoCaptureNamesWorkOfItsThread) {
-  const StreamHandle free = handle<CUstream>(0x58);
-  driver_.capture_status = CU_STREAM_CAPTURE_STATUS_NONE;  // of every stream
-  const std::unique_ptr<WorkWatch> watch = backend_.monitor().watch_work(free, nullptr);
-  std::thread([&] { set_memory(free); }).join();
-  EXPECT_EQ(backend_.event_record(handle<CUevent>(0xe), free, EventUseFlags::ordering), ErrorCode::success);
-  set_memory(stream_);
-  EXPECT_FALSE(watch->first());
-  set_memory(free);
-  ASSERT_TRUE(watch->first());
-  EXPECT_EQ(watch->first()->name, "cuMemsetD8Async");
-  EXPECT_EQ(watch->first()->stream, free);
-}
-
 }  // namespace
 }  // namespace reprise::backend::cuda::test

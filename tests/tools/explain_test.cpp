@@ -22,6 +22,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
@@ -80,18 +81,6 @@ TEST(RepriseExplain, LeavesTheProgramItsOutputArgumentsAndExitCode) {
   EXPECT_THAT(outcome.err, HasSubstr("reprise explain: no capture was seen"));
 }
 
-TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
-  const Outcome outcome = run_reprise({"explain", "--", "reprise-no-such-program"});
-  EXPECT_EQ(outcome.exit_code, 127);
-  EXPECT_THAT(outcome.err, HasSubstr("reprise: cannot run reprise-no-such-program: No such file or directory"));
-}
-
-TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
-  const Outcome outcome = run_reprise({"explain", "--output", "/nowhere/reports", "--", "true"});
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_EQ(outcome.err, "reprise explain: error: \"/nowhere/reports\" cannot be written\n");
-}
-
 /// The lines of a text, each of which must be an object in JSON.
 std::vector<nlohmann::json> json_lines(const std::string& text) {
   std::vector<nlohmann::json> objects;
@@ -101,6 +90,24 @@ std::vector<nlohmann::json> json_lines(const std::string& text) {
     EXPECT_TRUE(objects.back().is_object()) << line;
   }
   return objects;
+}
+
+TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
+  const Outcome outcome = run_reprise({"explain", "--", "reprise-no-such-program"});
+  EXPECT_EQ(outcome.exit_code, 127);
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("reprise explain: the program was not started: reprise-no-such-program: No such file or directory"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("no capture was seen")));
+  const auto lines = json_lines(run_reprise({"explain", "--json", "--", "/nonexistent"}).err);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines.back()["message"], "the program was not started: /nonexistent: No such file or directory");
+}
+
+TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
+  const Outcome outcome = run_reprise({"explain", "--output", "/nowhere/reports", "--", "true"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "reprise explain: error: \"/nowhere/reports\" cannot be written\n");
 }
 
 TEST(RepriseExplain, SumsUpInJson) {

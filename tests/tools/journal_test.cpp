@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "tools/reprise/program.h"
 
 namespace reprise::tools::test {
@@ -56,10 +58,13 @@ TEST(Journal, PlacesWithoutAnAnswerAreLeftOut) {
 }
 
 TEST(Program, GivesItsExitCode) {
-  EXPECT_EQ(run_program({"sh", "-c", "exit 3"}, {}), 3);
-  EXPECT_EQ(run_program({"sh", "-c", "kill -TERM $$"}, {}), 128 + 15);
-  EXPECT_EQ(run_program({"sh", "-c", "test \"$REPRISE_TEST_NAME\" = 'a value'"}, {{"REPRISE_TEST_NAME", "a value"}}),
+  EXPECT_EQ(run_program({"sh", "-c", "exit 3"}, {}).exit_code, 3);
+  EXPECT_EQ(run_program({"sh", "-c", "kill -TERM $$"}, {}).exit_code, 128 + 15);
+  EXPECT_EQ(run_program({"sh", "-c", "test \"$REPRISE_TEST_NAME\" = 'a value'"}, {{"REPRISE_TEST_NAME", "a value"}})
+                .exit_code,
             0);
+  EXPECT_EQ(run_program({"reprise-no-such-program"}, {}).exit_code, 127);
+  EXPECT_EQ(run_program({"/dev/null"}, {}).not_started, EACCES);
 }
 
 TEST(Program, CanBeReadFrom) {

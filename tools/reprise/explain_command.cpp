@@ -164,9 +164,12 @@ int explain(const ExplainOptions& options) {
   else if (const char* const other = ::getenv("CUDA_INJECTION64_PATH"); other != nullptr && *other != '\0')
     reports.say(text::format("CUDA_INJECTION64_PATH named another tool, {}, which is left out", other));
   if (!library.empty()) environment.emplace_back("CUDA_INJECTION64_PATH", library.string());
-  const int exit_code = run_program(options.command, environment);
+  const auto [exit_code, not_started] = run_program(options.command, environment);
   const Journal journal = parse_journal(notes.content());
-  if (!notes.path().empty()) sum_up(journal, !library.empty(), reports);
+  if (not_started != 0)
+    reports.say(text::format("the program was not started: {}: {}", options.command[0], std::strerror(not_started)));
+  else if (!notes.path().empty())
+    sum_up(journal, !library.empty(), reports);
   if (reports.failed() || journal.unwritten > 0) {
     std::fprintf(stderr, "reprise explain: error: \"%s\" cannot be written: what it did not take is above\n",
                  file.c_str());

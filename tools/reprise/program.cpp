@@ -8,9 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 
 namespace reprise::tools {
 namespace {
@@ -33,6 +31,13 @@ int wait_for(pid_t process) {
   while (::waitpid(process, &status, 0) < 0)
     if (errno != EINTR) return 1;
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+ssize_t read_some(int file, void* data, std::size_t bytes) {
+  ssize_t size = 0;
+  do size = ::read(file, data, bytes);
+  while (size < 0 && errno == EINTR);
+  return size;
 }
 
 // Signals while a program runs; as before at the end of the scope.
@@ -61,27 +66,31 @@ class Signals {
 
 }  // namespace
 
-int run_program(const std::vector<std::string>& command,
-                const std::vector<std::pair<std::string, std::string>>& environment) {
+ProgramEnd run_program(const std::vector<std::string>& command,
+                       const std::vector<std::pair<std::string, std::string>>& environment) {
   const std::vector<char*> arguments = pointers_to(command);
   const Signals signals;
+  std::array<int, 2> ends{};  // a program that starts closes its end
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {126, errno};
   const pid_t process = ::fork();
-  if (process < 0) {
-    std::fprintf(stderr, "reprise: no process for %s: %s\n", command[0].c_str(), std::strerror(errno));
-    return 126;
-  }
+  const int not_forked = process < 0 ? errno : 0;
   if (process == 0) {
     signals.restore();
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     ::execvp(arguments[0], arguments.data());
     const int error = errno;
-    std::fprintf(stderr, "reprise: cannot run %s: %s\n", arguments[0], std::strerror(error));
+    (void)!::write(ends[1], &error, sizeof(error));
     std::_Exit(error == ENOENT ? 127 : 126);
   }
-  running = process;
-  const int exit_code = wait_for(process);
+  ::close(ends[1]);
+  ProgramEnd end;
+  running = process > 0 ? process : 0;
+  if (process > 0 && read_some(ends[0], &end.not_started, sizeof(end.not_started)) <= 0) end.not_started = 0;
+  ::close(ends[0]);
+  if (process < 0) return {126, not_forked};
+  end.exit_code = wait_for(process);
   running = 0;
-  return exit_code;
+  return end;
 }
 
 std::string output_of(const std::vector<std::string>& command) {
@@ -99,8 +108,8 @@ std::string output_of(const std::vector<std::string>& command) {
   std::string output;
   std::array<char, 4096> part;
   ssize_t size = 0;
-  while (process > 0 && ((size = ::read(ends[0], part.data(), part.size())) > 0 || (size < 0 && errno == EINTR)))
-    if (size > 0) output.append(part.data(), static_cast<std::size_t>(size));
+  while (process > 0 && (size = read_some(ends[0], part.data(), part.size())) > 0)
+    output.append(part.data(), static_cast<std::size_t>(size));
   ::close(ends[0]);
   if (process > 0) (void)wait_for(process);
   return output;

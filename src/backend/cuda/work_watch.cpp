@@ -29,8 +29,7 @@ Watches& watches() {
 
 CudaWorkWatch::CudaWorkWatch(const DriverApi& driver, CUstream stream, CUgraphNode last)
     : driver_(driver), stream_(stream), last_(last), thread_(thread_number()) {
-  // The stream of a watch without a capture may be destroyed already.
-  const auto now = last_ != nullptr ? captured() : std::nullopt;
+  const auto now = captured();
   if (now && driver_.cuGraphGetNodes(now->graph, nullptr, &nodes_before_) != CUDA_SUCCESS) nodes_before_ = 0;
   const std::scoped_lock lock(watches().mutex);
   watches().all.push_back(this);
@@ -58,7 +57,7 @@ void CudaWorkWatch::note(const char* name, CUstream stream) noexcept try {
       if (watch->over_ || watch->stream_ != stream ||
           (stream == CU_STREAM_PER_THREAD && watch->thread_ != thread_number()))
         continue;
-      const Work work = watch->last_ != nullptr ? watch->new_work(waits) : watch->executed_work();
+      const Work work = watch->new_work(waits);
       if (work == Work::none) continue;
       watch->over_ = true;
       if (work == Work::of_another_call) continue;
@@ -100,11 +99,6 @@ CudaWorkWatch::Work CudaWorkWatch::new_work(bool waits) const {
   const bool first = waits ? std::ranges::find(now->last, last_) != now->last.end()
                            : now->last.size() == 1 && is_first_behind_last(now->graph, now->last.front());
   return first ? Work::of_this_call : Work::of_another_call;
-}
-
-// A stream that waits for an event of a capture takes part in it then.
-CudaWorkWatch::Work CudaWorkWatch::executed_work() const {
-  return thread_ == thread_number() && !captured() ? Work::of_this_call : Work::none;
 }
 
 // True if, of what was added since the watch began, nothing precedes the node: else a call that was not seen added it.

@@ -12,8 +12,7 @@
 
 namespace reprise::backend::cuda {
 
-/// Watches what a stream captures behind one node, for the first call that adds to it; or a stream that takes part in
-/// no capture, for the first call that submits work to it: see Monitor::watch_work.
+/// Watches what a stream captures behind one node, for the first call that adds to it: see Monitor::watch_work.
 class CudaWorkWatch final : public WorkWatch {
  public:
   /// \param driver outlives this object.
@@ -44,14 +43,13 @@ class CudaWorkWatch final : public WorkWatch {
 
   std::optional<Captured> captured() const;
   Work new_work(bool waits) const;
-  Work executed_work() const;
   bool is_first_behind_last(CUgraph graph, CUgraphNode node) const;
 
   static inline constinit std::atomic<int> count_ = 0;
 
   const DriverApi& driver_;
   const CUstream stream_;
-  const CUgraphNode last_;                             // null: a stream that takes part in no capture
+  const CUgraphNode last_;
   std::size_t nodes_before_ = 0;                       // of the graph, when the watch began
   const std::uint64_t thread_;                         // that made it: the per-thread stream is another one on others
   bool over_ = false;                                  // the first call has been made, seen or not

@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/objects/outside_work.h"
 #include "support/immortal.h"
 #include "text/demangle.h"
 #include "text/format.h"
@@ -87,6 +88,7 @@ void shared_memory_exceeded(std::size_t wanted, std::size_t available) {
 
 void launch_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record, void** params) {
   require_threads_fit(config);
+  backend::OutsideWork::require_none(stream, record.name.c_str());
   const backend::Checked runtime(stream.device().backend());
   backend::KernelNodeParams launch{nullptr, config, params};
   if (!runtime.allowing(ErrorCode::invalid_device_function).kernel_function(record, &launch.function))

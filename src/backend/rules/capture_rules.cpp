@@ -21,8 +21,8 @@ constexpr RuleText broken_before = {
     "end the capture, fix the call that broke it, and capture again"};
 constexpr RuleText legacy = {
     "the legacy default stream waits for every blocking stream, and one of them is being captured",
-    "submit the work to the captured stream or another one that is not the default, or capture on a non-blocking "
-    "stream"};
+    "submit the work to the captured stream or to one that was forked off it; what is not meant for the graph, to "
+    "another stream that is not the default"};
 constexpr RuleText unsafe = {
     "this call is potentially unsafe during a capture (it may wait for the device, or change what a replay relies on)",
     "call it before the capture, or put the calling thread into relaxed mode, or capture in mode `thread` when "
@@ -53,7 +53,7 @@ constexpr RuleText external = {
 // CUDA returns the same code for both reasons.
 constexpr RuleText legacy_cannot_join = {
     "the legacy default stream cannot join a capture, and cannot be used at all while a blocking stream captures",
-    "let another stream wait for the event, or capture on a non-blocking stream"};
+    "let another stream wait for the event, and submit the work there"};
 constexpr RuleText two_captures = {"the stream and the event take part in two captures, which would become one",
                                    "end the one before the other needs its work, or capture both as one"};
 constexpr RuleText outside = {

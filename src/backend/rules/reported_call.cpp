@@ -19,7 +19,11 @@ CaptureFindings::ObservedCall reported_call(std::string name, ErrorCode result, 
 }
 
 std::string broken_by_text(const CaptureFindings::ObservedCall& call) {
-  return text::format("the call that broke the capture: {} returned {} ({}): {}", call.name,
+  std::string by;
+  if (!call.capturing_thread)
+    by = call.thread != 0 ? text::format(" on thread {}, not the one that captures,", call.thread)
+                          : " on another thread than the one that captures";
+  return text::format("the call that broke the capture: {}{} returned {} ({}): {}", call.name, by,
                       static_cast<int>(call.result), result_name(call.result), rule_text(call));
 }
 

@@ -23,6 +23,29 @@ namespace {
 
 constinit captures::Slot<ActiveCapture> active_capture_of;
 
+// For a capture of nothing: CUDA's own calls know no host device.
+std::string about_host_device(const Device& device) {
+  if (device.type() != DeviceType::host) return {};
+  const bool has_cuda =
+      std::ranges::any_of(devices(), [](const Device& each) { return each.type() == DeviceType::cuda; });
+  return text::format(
+      "The stream is one of {}, a simulated device, which is current {}: kernels launched by `<<<>>>` "
+      "and work of CUDA's libraries cannot go there{}. ",
+      device.str(), has_cuda ? "although there is a CUDA device" : "since no CUDA device was found",
+      has_cuda ? "; make the CUDA device current (DeviceGuard, REPRISE_DEVICE)" : "");
+}
+
+// Why the capture may have been broken by a call that is not this thread's.
+std::string about_other_threads(CaptureMode mode) {
+  if (mode == CaptureMode::global)
+    return "in this mode calls of other threads can break a capture, too; CaptureMode::thread leaves those alone that "
+           "do not wait "
+           "for the whole device";
+  return "a call of another thread breaks a capture in this mode if it waits for the whole device, as "
+         "cudaDeviceSynchronize() does, and cublasCreate() or another first use of a library; or if it uses the legacy "
+         "default stream while a blocking stream captures. Make it before the capture";
+}
+
 }  // namespace
 
 bool shows_a_fault(const CaptureReport& report) noexcept {
@@ -175,8 +198,9 @@ CaptureError ActiveCapture::failure(const backend::CaptureFindings& findings, Er
       describe(findings,
                {.code = result, .detail = detail, .capturing_thread = capture().owner() == std::this_thread::get_id()});
   keep(report);
-  if (detail.empty() && result == ErrorCode::stream_capture_invalidated && capture().mode() == CaptureMode::global)
-    detail = "in this mode calls of other threads can break a capture, too; CaptureMode::thread leaves them alone";
+  const bool by_other_thread = findings.broken_by ? !findings.broken_by->capturing_thread : detail.empty();
+  if (result == ErrorCode::stream_capture_invalidated && by_other_thread)
+    detail.append(detail.empty() ? "" : "; ").append(about_other_threads(capture().mode()));
   return CaptureError(
       result,
       text::format("The capture (mode `{}`) failed with {} ({}): {}{}{}. Everything that it had acquired was released; "
@@ -193,11 +217,11 @@ void ActiveCapture::refuse_empty(GraphHandle template_graph) {
   if (nodes.size() > own_nodes()) return;
   CaptureReport report = report_.value_or(CaptureReport{});
   throw EmptyCaptureError(
-      "Nothing was captured: no work was submitted to the captured stream. Probably it went to another "
-      "stream, and was executed instead; submit it to current_stream() within the capture, or to a stream "
-      "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph can "
-      "capture again.\n" +
-          report.str(),
+      text::format("Nothing was captured: no work was submitted to the captured stream. {}If work went to another "
+                   "stream, it was executed instead; submit it to current_stream() within the capture, or to a stream "
+                   "that was forked off it. If an empty graph is meant, set GraphOptions::allow_empty. The graph can "
+                   "capture again.\n{}",
+                   about_host_device(capture().device()), report.str()),
       report);
 }
 

@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "backend/objects/outside_work.h"
 #include "backend/user_code.h"
 #include "graph/capture/framework_captures.h"
 #include "graph/capture/idle_device.h"
@@ -44,6 +45,7 @@ struct graph::Impl {
   std::optional<graphs::InternalStream> internal;
   StreamRef stream;
   std::optional<StreamGuard> guard;
+  std::optional<backend::OutsideWork> outside;  // while open
   bool open = false;
   const int exceptions = std::uncaught_exceptions();  // in flight when the scope was entered
 };
@@ -61,8 +63,11 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   if (given != nullptr) impl.logging_refusal(options.name, [&] { graphs::require_no_capture(call, stream); });
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
+  const StreamRef before = current_stream(stream.device());
   guard.emplace(stream);
   impl.begin_on_current_stream(call, options);
+  outside.emplace(stream);
+  if (given == nullptr) outside->add_current(before);
   open = true;
 }
 
@@ -86,6 +91,7 @@ void graph::Impl::end(const void* frame) {
 void graph::Impl::close() noexcept {
   if (!open) return;
   open = false;
+  outside.reset();
   impl.owner->capture_abandon();
   guard.reset();
   internal.reset();
@@ -208,11 +214,14 @@ void capture_passes(GraphAccess::Impl& impl, const GraphOptions& options, const 
 }
 
 void capture_warmed_up(GraphAccess::Impl& impl, GraphOptions options, const CaptureBody& body) {
+  const std::optional<StreamRef> before = options.stream ? std::nullopt : std::optional(current_stream());
   GraphOptions of_warm_up = options;
   const auto& registered = impl.listeners.random().registered();
   of_warm_up.generators.insert(of_warm_up.generators.end(), registered.begin(), registered.end());
   const graphs::WarmUp warm_up(of_warm_up, body, impl.listeners.framework());
   options.stream = warm_up.stream();
+  backend::OutsideWork outside(*options.stream);
+  if (before) outside.add_current(*before);
   capture_passes(impl, options, body);
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16,17 +18,27 @@ class HostFunctions {
  public:
   /// Returns the host functions of a capture, made at first use; null if it is over.
   static std::shared_ptr<HostFunctions> of(captures::Capture& capture);
+  /// Null if there are none.
+  static std::shared_ptr<HostFunctions> find(captures::Capture& capture) noexcept;
   /// Takes them out of an ended capture; null if there are none.
   static std::shared_ptr<HostFunctions> take(captures::Capture& capture) noexcept;
 
-  void keep(std::shared_ptr<void> function) {
+  /// \param object the bytes of the function.
+  void keep(std::shared_ptr<void> function, std::span<const std::byte> object) {
     const std::lock_guard lock(mutex_);
     functions_.push_back(std::move(function));
+    objects_.push_back(object);
+  }
+  /// The bytes of each, as long as this object lives.
+  std::vector<std::span<const std::byte>> objects() const {
+    const std::lock_guard lock(mutex_);
+    return objects_;
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<std::shared_ptr<void>> functions_;
+  std::vector<std::span<const std::byte>> objects_;
 };
 
 }  // namespace reprise::graphs

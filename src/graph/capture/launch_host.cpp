@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "backend/objects/outside_work.h"
 #include "backend/user_code.h"
 #include "captures/registry.h"
 #include "graph/capture/host_functions.h"
@@ -20,11 +21,11 @@ namespace {
 
 constinit captures::Slot<HostFunctions> functions_of_capture;
 
-using Function = std::function<void()>;
+using host_detail::Function;
 
-void call(const Function& function) noexcept try {
+void call(Function& function) noexcept try {
   const backend::UserCode user_code;
-  function();
+  function.run();
 } catch (const std::exception& error) {
   try {
     warn(text::format("A function of launch_host() threw: {}", error.what()));
@@ -39,14 +40,14 @@ void call(const Function& function) noexcept try {
 // thread that calls the function nothing is destroyed: destructors may call the runtime, which is forbidden there.
 using Queueable = std::unique_ptr<memory::ReleaseQueue::Resources>;
 
-Queueable queueable(Function function) {
+Queueable queueable(std::unique_ptr<Function> function) {
   auto resources = std::make_unique<memory::ReleaseQueue::Resources>();
-  resources->push_back(std::make_shared<Function>(std::move(function)));
+  resources->push_back(std::shared_ptr<Function>(std::move(function)));
   return resources;
 }
 
-const Function& function_of(void* resources) {
-  return *static_cast<const Function*>(static_cast<memory::ReleaseQueue::Resources*>(resources)->front().get());
+Function& function_of(void* resources) {
+  return *static_cast<Function*>(static_cast<memory::ReleaseQueue::Resources*>(resources)->front().get());
 }
 
 void call_each_time(void* resources) {
@@ -81,18 +82,24 @@ std::shared_ptr<HostFunctions> HostFunctions::of(captures::Capture& capture) {
   return capture.get_or_attach(functions_of_capture);
 }
 
+std::shared_ptr<HostFunctions> HostFunctions::find(captures::Capture& capture) noexcept {
+  return capture.get(functions_of_capture);
+}
+
 std::shared_ptr<HostFunctions> HostFunctions::take(captures::Capture& capture) noexcept {
   return capture.detach(functions_of_capture);
 }
 
 }  // namespace graphs
 
-void launch_host(const StreamRef& stream, std::function<void()> function) {
-  if (!function) throw UsageError("launch_host expected a function to call, and was passed an empty one.");
+void host_detail::launch(const StreamRef& stream, std::unique_ptr<Function> function) {
+  if (function == nullptr) throw UsageError("launch_host expected a function to call, and was passed an empty one.");
   const detail::PublicCall public_call("launch_host");
+  backend::OutsideWork::require_none(stream, "launch_host");
   memory::ReleaseQueue::drain();  // of functions that have run
   backend::Backend& backend = stream.device().backend();
   const backend::Checked runtime(backend);
+  const std::span<const std::byte> object = function->object();
   graphs::Queueable owned = graphs::queueable(std::move(function));
   memory::ReleaseQueue::Resources* const kept = owned.get();
   const captures::Found found = captures::find(stream);
@@ -102,7 +109,7 @@ void launch_host(const StreamRef& stream, std::function<void()> function) {
         "function; found one that does; call it before or after the node. The capture continues.");
   const auto functions = found.part == captures::Part::own ? graphs::HostFunctions::of(*found.capture) : nullptr;
   if (functions != nullptr) {
-    functions->keep(std::move(owned));
+    functions->keep(std::move(owned), object);
     runtime.launch_host_function({&graphs::call_each_time, kept}, stream.native());
   } else if (found.part == captures::Part::foreign) {
     graphs::keep_in_template(backend, found.info.graph, std::move(owned));
@@ -111,6 +118,11 @@ void launch_host(const StreamRef& stream, std::function<void()> function) {
     runtime.launch_host_function({&graphs::call_once, kept}, stream.native());
     static_cast<void>(owned.release());  // call_once() queues it
   }
+}
+
+void launch_host(const StreamRef& stream, std::function<void()> function) {
+  using Kept = host_detail::FunctionOf<std::function<void()>>;
+  host_detail::launch(stream, function ? std::make_unique<Kept>(function) : nullptr);
 }
 
 void launch_host(std::function<void()> function) {

@@ -113,9 +113,10 @@ void require_body_nodes(Backend& backend, const char* call, GraphHandle body, st
   Checked(backend).graph_nodes(body, &nodes);
   if (nodes.size() >= fewest) return;
   throw UsageError(
-      text::format("{}: nothing was captured in its body: the work went to a stream that is not captured, and was "
-                   "executed instead. Submit it to the stream that the body is passed, or to current_stream(); if an "
-                   "empty body is meant, set GraphOptions::allow_empty. The whole capture will fail at its end.",
+      text::format("{}: nothing was captured in its body: it submitted no work, or only to a stream that is not "
+                   "captured, which executed it at once. Submit work to the stream that the body is passed, or to "
+                   "current_stream(); if an empty body is meant, set GraphOptions::allow_empty. The whole capture will "
+                   "fail at its end.",
                    call));
 }
 

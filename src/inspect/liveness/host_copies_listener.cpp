@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "graph/capture/host_functions.h"
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/thread_stack.h"
 #include "memory/watches/copy_origins.h"
@@ -44,9 +45,26 @@ std::string access_text(const HostAccess& access) {
   throw UsageError(text);
 }
 
+void require_lasting_functions(captures::Capture& capture, const void* end_frame) {
+  const auto functions = graphs::HostFunctions::find(capture);
+  if (functions == nullptr || capture.options().inputs.allow_stack) return;
+  const AddressRange ended = ended_stack(end_frame);
+  const std::vector<std::span<const std::byte>> objects = functions->objects();
+  for (std::size_t i = 0; i < objects.size(); ++i)
+    if (const auto found = find_reference(objects[i], ended))
+      throw UsageError(text::format(
+          "Replays of the captured graph{} would call a function of launch_host() that refers to a local variable "
+          "which no longer exists: call {} of launch_host() in the capture was passed one with the address {} of this "
+          "thread's stack, at offset {}. Capture by value ([=]), or what outlives the graph. "
+          "GraphOptions::inputs.allow_stack allows it, also where these are bytes that no code wrote. The graph can "
+          "capture again.",
+          capture.name().empty() ? "" : " `" + capture.name() + "`", i + 1, found->address, found->offset));
+}
+
 }  // namespace
 
 void HostCopiesListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
+  require_lasting_functions(capture, graph.end_frame);
   const GraphOptions& options = capture.options();
   const bool lists = options.report == ReportDetail::full;
   if (!graph.may_copy || (options.inputs.allow_stack && !lists)) return;

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 
+#include <cstring>
+
 // Function of the sanitizer's runtime; null without it.
 extern "C" [[gnu::weak]] void* __asan_region_is_poisoned(void* begin, std::size_t bytes);  // NOLINT: its name
 
@@ -43,6 +45,15 @@ std::uintptr_t address_in_stack(std::uintptr_t address) noexcept {
   constexpr std::uintptr_t of_runtime = 128;
   void* const below = __asan_addr_is_in_fake_stack(stack, reinterpret_cast<void*>(address), nullptr, nullptr);
   return below != nullptr ? reinterpret_cast<std::uintptr_t>(below) + of_runtime : address;
+}
+
+std::optional<StackReference> find_reference(std::span<const std::byte> object, const AddressRange& part) noexcept {
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= object.size(); at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word = 0;
+    std::memcpy(&word, object.data() + at, sizeof(word));
+    if (part.overlaps(address_in_stack(word), 1)) return StackReference{reinterpret_cast<const void*>(word), at};
+  }
+  return std::nullopt;
 }
 
 bool has_address_sanitizer() noexcept {

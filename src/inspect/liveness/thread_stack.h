@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 namespace reprise::inspect {
 
@@ -27,6 +29,15 @@ AddressRange ended_stack(const void* frame) noexcept;
 /// Returns the place in the stack of a local variable of the calling thread: another address if AddressSanitizer keeps
 /// it elsewhere, else the same one.
 std::uintptr_t address_in_stack(std::uintptr_t address) noexcept;
+
+/// An address of a part of a stack among the bytes of an object.
+struct StackReference {
+  const void* address = nullptr;
+  std::size_t offset = 0;  ///< in the object
+};
+
+/// The first aligned word of an object that is an address in `part`; nullopt if there is none.
+std::optional<StackReference> find_reference(std::span<const std::byte> object, const AddressRange& part) noexcept;
 
 /// True in a program with AddressSanitizer, which knows more: freed memory, and locals that it keeps elsewhere.
 bool has_address_sanitizer() noexcept;

@@ -18,14 +18,11 @@ using graphs::test::text_of;
 
 class OnTheCallersStream : public ::testing::Test {
  protected:
-  void expect_refused(const std::function<void()>& call, const char* name) {
-    const std::string what = text_of<UsageError>(call);
-    EXPECT_TRUE(contains(what, name)) << what;
-    EXPECT_TRUE(contains(what,
-                         "found work on the caller's stream, which was executed at once and is missing in the "
-                         "graph: launch (cuLaunchKernel"))
-        << what;
-    EXPECT_TRUE(contains(what, ", called by ")) << what;
+  void expect_refused(const std::function<void()>& call) {
+    EXPECT_TRUE(contains(text_of<UsageError>(call),
+                         "launch: expected work for a stream that takes part in the capture which this thread has "
+                         "underway; found the stream that was current before the capture, where it would be executed "
+                         "at once"));
   }
 
   const Stream stream_;
@@ -33,16 +30,16 @@ class OnTheCallersStream : public ::testing::Test {
   Buffer<int> x_ = zeros(), y_ = zeros();
 };
 
-TEST_F(OnTheCallersStream, AWholeBodyIsRefusedAndTakesEffectOnce) {
+TEST_F(OnTheCallersStream, AWholeBodyIsRefusedAndTakesNoEffect) {
   GraphCache cache({.capture_after = 1});
   const auto call = [&] { cache.run({1}, [&] { add(x_, 1, stream_); }); };
   call();
   EXPECT_EQ(first(x_), 1);
-  expect_refused(call, "GraphCache::run: ");
-  EXPECT_EQ(first(x_), 2);
+  expect_refused(call);
+  EXPECT_EQ(first(x_), 1);
   ASSERT_TRUE(cache.failure({1}));
   call();  // eagerly from now on
-  EXPECT_EQ(first(x_), 3);
+  EXPECT_EQ(first(x_), 2);
 }
 
 TEST_F(OnTheCallersStream, APartOfABodyIsRefusedInsteadOfBeingLeftOut) {
@@ -54,29 +51,27 @@ TEST_F(OnTheCallersStream, APartOfABodyIsRefusedInsteadOfBeingLeftOut) {
     });
   };
   call();
-  expect_refused(call, "GraphCache::run: ");
+  expect_refused(call);
   call();
-  EXPECT_EQ(first(x_), 3);
-  EXPECT_EQ(first(y_), 2) << "all but what the refused call submitted to the captured stream";
+  EXPECT_EQ(first(x_), 2);
+  EXPECT_EQ(first(y_), 2) << "all but the refused call";
 }
 
 TEST_F(OnTheCallersStream, InputsStayAsTheyAreInTheCallThatIsRefused) {
   GraphCache cache({.capture_after = 0, .inputs = CacheInputs::copy});
   Buffer<int> values = counting(4);
-  expect_refused(
-      [&] {
-        cache.run({1}, inputs(inout(values)), [&](DeviceView<int> view) {
-          add(x_, 1, stream_);
-          fill_async(view.data(), 0, 4 * sizeof(int));
-        });
-      },
-      "GraphCache::run: ");
+  expect_refused([&] {
+    cache.run({1}, inputs(inout(values)), [&](DeviceView<int> view) {
+      add(x_, 1, stream_);
+      fill_async(view.data(), 0, 4 * sizeof(int));
+    });
+  });
   EXPECT_EQ(values.read(), multiples(4, 1));
 }
 
 TEST_F(OnTheCallersStream, ACaptureAheadIsRefused) {
   GraphCache cache;
-  expect_refused([&] { cache.capture({1}, [&] { add(x_, 1, stream_); }); }, "GraphCache::run: ");
+  expect_refused([&] { cache.capture({1}, [&] { add(x_, 1, stream_); }); });
   EXPECT_FALSE(cache.contains({1}));
 }
 
@@ -97,15 +92,14 @@ TEST_F(OnTheCallersStream, EagerPartsMaySubmitWork) {
 
 TEST_F(OnTheCallersStream, WorkBehindAnEagerPartIsRefusedInABreakableGraph) {
   BreakableGraph graph;
-  expect_refused(
-      [&] {
-        breakable(graph, {}, [&] {
-          add(y_);
-          eager([] {});
-          add(x_, 1, stream_);
-        });
-      },
-      "breakable: ");
+  expect_refused([&] {
+    breakable(graph, {}, [&] {
+      add(y_);
+      eager([] {});
+      add(x_, 1, stream_);
+    });
+  });
+  EXPECT_EQ(first(x_), 0);
   breakable(graph, {}, [&] { add(y_); });
   graph.replay();
   EXPECT_EQ(first(y_), 3);

@@ -307,6 +307,17 @@ TEST_F(CUDAGraphCapture, WithoutAnyWorkIsAnErrorThatSaysWhy) {
   expect_usable();
 }
 
+TEST_F(CUDAGraphCapture, WithoutAnyWorkOnAHostDeviceSaysThatCallsOfCudaDoNotGoThere) {
+  const HostSimulator simulator;
+  const std::string text = text_of<EmptyCaptureError>([&] { capture(simulator.device(), [] {}); });
+  EXPECT_TRUE(contains(text, "one of " + simulator.device().str() + ", a simulated device, which is current "));
+  EXPECT_TRUE(contains(text, "kernels launched by `<<<>>>` and work of CUDA's libraries cannot go there"));
+  if (default_device().type() == DeviceType::cuda) {
+    EXPECT_TRUE(contains(text, "make the CUDA device current"));
+    EXPECT_FALSE(contains(text_of<EmptyCaptureError>([] { capture([] {}); }), "simulated"));
+  }
+}
+
 TEST_F(CUDAGraphCapture, WithoutAnyWorkHasTheCodeOfSuccess) {
   const StreamGuard guard(stream_);
   graph_.capture_begin();

@@ -53,6 +53,32 @@ TEST_F(FailedCapture, NamesTheCallThatBrokeItWhenTheBodySwallowedTheError) {
   expect_usable();
 }
 
+TEST_F(FailedCapture, ByACallOfAnotherThreadIsNamedInTheErrorsOfBoth) {
+  for (const CaptureMode mode : {CaptureMode::global, CaptureMode::thread}) {
+    std::string of_call, of_work;
+    const auto body = [&] {
+      add(x_);
+      std::thread([&] { of_call = text_of<BackendError>([] { default_device().synchronize(); }); }).join();
+      of_work = text_of<BackendError>([&] { add(x_); });
+    };
+    const GraphOptions options{.capture_error_mode = mode, .name = "step"};
+    const std::string of_capture = text_of<CaptureError>([&] { capture(graph_, options, body); });
+    EXPECT_TRUE(contains(of_call, "it broke the capture of graph `step` on stream 0x"));
+    EXPECT_TRUE(contains(of_call, " of " + default_device().str() + " (mode " + mode_name(mode) + "), which thread "));
+    EXPECT_TRUE(contains(of_work, "the call that broke the capture: cuCtxSynchronize on thread "));
+    EXPECT_TRUE(contains(of_work, ", not the one that captures, returned 9"));
+    EXPECT_TRUE(contains(of_capture, mode == CaptureMode::thread
+                                         ? "if it waits for the whole device, as cudaDeviceSynchronize() does, and "
+                                           "cublasCreate()"
+                                         : "CaptureMode::thread leaves those alone that do not wait for the "
+                                           "whole device"));
+  }
+  EXPECT_FALSE(contains(text_of<BackendError>([&] { capture(graph_, [&] { current_stream().synchronize(); }); }),
+                        "it broke the capture"))
+      << "the thread knows its own";
+  expect_usable();
+}
+
 TEST_F(FailedCapture, GivesBackWhatWasAllocatedAfterItWasBroken) {
   CachingAllocator& allocator = CachingAllocator::of(current_device());
   allocator.empty_cache();

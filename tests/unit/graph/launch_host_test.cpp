@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -115,6 +116,62 @@ TEST_F(LaunchHost, ALaunchThatFailsReleasesTheFunction) {
 
 TEST_F(LaunchHost, RefusesAnEmptyFunction) {
   EXPECT_THROW(launch_host(side_.ref(), std::function<void()>()), UsageError);
+}
+
+TEST_F(LaunchHost, AFunctionThatRefersToALocalOfTheBodyIsRefusedInACapture) {
+  const auto body = [&] {
+    std::array<int, 4> local{};
+    launch_host([count = count_] { ++*count; });
+    launch_host([count = count_, &local] { *count += ++local[0]; });
+  };
+  CUDAGraph graph;
+  const std::string what = text_of<UsageError>([&] { capture(graph, {.name = "step"}, body); });
+  EXPECT_TRUE(contains(what, "graph `step` would call a function of launch_host() that refers to a local variable"));
+  EXPECT_TRUE(contains(what, "call 2 of launch_host() in the capture")) << what;
+  EXPECT_TRUE(contains(what, "at offset 16. Capture by value ([=])")) << what;
+  BreakableGraph breakable_graph;
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { breakable(breakable_graph, {}, body); }), "call 2 of launch_host()"));
+  GraphOptions options;
+  options.inputs.allow_stack = true;
+  capture(graph, options, body);
+  EXPECT_EQ(graph.node_count(), 2U) << "it is not replayed: the variable is gone";
+  graph.reset();
+  body();  // outside of captures
+  side_.ref().synchronize();
+  EXPECT_EQ(*count_, 2);
+}
+
+TEST_F(LaunchHost, AFunctionMayReferToWhatOutlivesTheBody) {
+  int before = 0;
+  const int* const pointer = &before;
+  CUDAGraph graph = capture([&] {
+    const std::string text = "short";  // in the object, where a moved one has bytes that no code wrote
+    const std::function<void()> wrapped = [&before] { ++before; };
+    launch_host([&before, flag = true] { before += flag ? 1 : 0; });
+    launch_host([&before, text, pointer] { before += pointer != nullptr && text == "short" ? 1 : 0; });
+    launch_host(wrapped);
+    launch_host([this] { ++*count_; });
+  });
+  graph.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(before, 3);
+  EXPECT_EQ(*count_, 1);
+  graph.reset();
+  int in_scope = 0;
+  {
+    const reprise::graph scope(graph);
+    launch_host([&in_scope] { ++in_scope; });
+  }
+  graph.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(in_scope, 1);
+}
+
+TEST_F(LaunchHost, TakesWhatCanBeMovedAlone) {
+  auto owned = std::make_unique<int>(1);
+  launch_host([owned = std::move(owned), count = count_] { *count += *owned; });
+  side_.ref().synchronize();
+  EXPECT_EQ(*count_, 1);
 }
 
 // The thread that calls the function must not call the device runtime.

@@ -82,7 +82,7 @@ TEST_F(CaptureReports, NameWorkOnTheLegacyStreamWhileABlockingStreamCaptures) {
       },
       options);
   expect_broken_by(report, "cuLaunchKernelEx", ErrorCode::stream_capture_implicit, "legacy default stream",
-                   "non-blocking stream");
+                   "one that was forked off it");
   EXPECT_EQ(report.broken_by->stream, StreamHandle{});
   EXPECT_TRUE(contains(report.str(), "stream   the legacy default stream"));
 }

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 CaptureReport::Call call_with(std::string name, std::string driver_name, std::vector<std::string> stack) {
   CaptureReport::Call call;
@@ -70,6 +71,10 @@ TEST(FirstUse, IsNamedInTheTextOfAReportWithTheAdvice) {
   report.broken_by->first_use = first_use_of(*report.broken_by);
   EXPECT_THAT(report.str(),
               AllOf(HasSubstr("  likely   the first use of cuBLAS, "), HasSubstr("GraphOptions::warmup = 1")));
+  report.broken_by->capturing_thread = false;  // its warm-up would not make that call
+  EXPECT_THAT(report.str(), AllOf(HasSubstr("  likely   the first use of cuBLAS, "),
+                                  HasSubstr("may wait for the device; let that thread make it before the capture"),
+                                  Not(HasSubstr("warmup"))));
 }
 
 TEST(FirstUse, IsNotedOnceForEachLibraryWhereItsCallsSucceeded) {

@@ -87,6 +87,28 @@ TEST_F(MisusedKernels, DeclarationsOfMoreMemoryThanThereIsAreRefused) {
   EXPECT_EQ(writes(x_.data(), 10).bytes, 40U);
 }
 
+TEST_F(MisusedKernels, TheRaceCheckRefusesPageableMemoryOfTheHost) {
+  HostSimulator simulator({.check_races = true});
+  const DeviceGuard current(simulator.device());
+  std::vector<int> values(10);
+  HostBuffer<int> pinned(10);
+  const Buffer<int> x(10);
+  const auto launch_on = [](int* data, std::size_t n) { reprise::launch(1, Declares{}, data, n); };
+  const char* const expected = "Declares expected memory of a device or pinned memory (Buffer, HostBuffer); found 0x";
+  CUDAGraph graph = capture([&] { launch_on(values.data(), values.size()); });
+  expect_refused({
+      {[&] { launch_on(values.data(), values.size()); }, expected},
+      {[&] { launch_on(values.data(), values.size()); }, "of which it writes 40 bytes, in pageable memory of the host"},
+      {[&] { graph.replay(); }, expected},
+  });
+  launch_on(x.data(), x.size());
+  launch_on(pinned.data(), pinned.size());
+  launch_on(values.data(), 0);  // nothing
+  launch_on(nullptr, 10);       // a pointer that may be missing
+  current_stream().synchronize();
+  EXPECT_TRUE(simulator.races().empty());
+}
+
 TEST_F(MisusedKernels, TheRaceCheckRefusesAccessesThatWrapAndGoesOn) {
   HostSimulator simulator({.check_races = true});
   const Stream a(simulator.device()), b(simulator.device());

@@ -14,12 +14,10 @@
 namespace reprise::backend::host {
 
 HostWorkWatch::HostWorkWatch(HostRuntime& runtime, HostDevice& device, StreamHandle stream, GraphNodeHandle last)
-    : runtime_(runtime), last_(last), thread_(thread_number()) {
+    : runtime_(runtime), last_(last) {
   if (support::forked()) return;
   const std::lock_guard lock(runtime_.mutex);
   stream_ = runtime_.find(stream, device);
-  is_legacy_ = stream_ != nullptr && stream_->legacy;
-  if (last_ == nullptr && stream_ != nullptr) tail_ = stream_->tail;
   runtime_.work_watches.push_back(this);
 }
 
@@ -36,9 +34,7 @@ std::optional<CaptureFindings::ObservedCall> HostWorkWatch::first() const {
 }
 
 bool HostWorkWatch::has_work() const {
-  if (!is_legacy_ && !runtime_.streams.contains(stream_)) return false;
-  if (last_ == nullptr) return stream_->capture == nullptr && stream_->tail.get() != tail_.get();
-  if (stream_->capture == nullptr) return false;
+  if (!runtime_.streams.contains(stream_) || stream_->capture == nullptr) return false;
   const std::vector<Dependency>& now = stream_->capture_dependencies;
   return now.size() != 1 || handle_of(*now.front().node) != last_;
 }
@@ -46,10 +42,6 @@ bool HostWorkWatch::has_work() const {
 void HostWorkWatch::note(const HostRuntime& runtime, Call call) noexcept {
   for (HostWorkWatch* const watch : runtime.work_watches) {
     if (watch->over_ || !watch->has_work()) continue;
-    if (watch->last_ == nullptr && (!gives_work(call) || watch->thread_ != thread_number())) {
-      watch->tail_ = watch->stream_->tail;
-      continue;
-    }
     watch->over_ = true;
     try {
       watch->call_ = work_call(cuda_name(call), handle_of(*watch->stream_));

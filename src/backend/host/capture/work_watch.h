@@ -11,8 +11,7 @@
 
 namespace reprise::backend::host {
 
-/// Watches what a stream captures behind one node, for the first call that adds to it; or a stream that takes part in
-/// no capture, for the first operation: see Monitor::watch_work.
+/// Watches what a stream captures behind one node, for the first call that adds to it: see Monitor::watch_work.
 class HostWorkWatch final : public WorkWatch {
  public:
   HostWorkWatch(HostRuntime& runtime, HostDevice& device, StreamHandle stream, GraphNodeHandle last);
@@ -34,11 +33,8 @@ class HostWorkWatch final : public WorkWatch {
   bool has_work() const;
 
   HostRuntime& runtime_;
-  const HostStream* stream_ = nullptr;                 // null, or destroyed: nothing is noted
-  bool is_legacy_ = false;                             // the legacy default stream, which is never destroyed
-  const GraphNodeHandle last_;                         // null: a stream that takes part in no capture
-  const std::uint64_t thread_;                         // that made the watch
-  OperationRef tail_;                                  // of such a stream: its last operation that does not count
+  const HostStream* stream_ = nullptr;  // null, or destroyed: nothing is noted
+  const GraphNodeHandle last_;
   bool over_ = false;                                  // the first call has been made
   std::optional<CaptureFindings::ObservedCall> call_;  // as over_, guarded by the runtime's mutex
 };

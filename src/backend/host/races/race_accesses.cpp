@@ -4,6 +4,7 @@
 
 #include "backend/host/host_runtime.h"
 #include "backend/host/races/race_check.h"
+#include "backend/host_work.h"
 #include "text/format.h"
 
 // The accesses of each kind of work.
@@ -30,11 +31,27 @@ struct AccessList {
       add(pointer, bytes, writes, "memcpy");
   }
 
+  // Operands of functions of the host may lie in memory of the host.
+  void require_accessible(const KernelRecord& kernel, const MemoryAccess& access) const {
+    if (access.address == nullptr || access.bytes == 0 || is_enqueued(kernel) ||
+        pointer_info(runtime, access.address).kind != MemoryKind::unregistered ||
+        !DeviceMemory::owner_of(access.address).empty())
+      return;
+    throw UsageError(text::format(
+        "kernel {} expected memory of a device or pinned memory (Buffer, HostBuffer); found {}, of which it "
+        "{} {} bytes, in pageable memory of the host. A GPU that cannot access such memory "
+        "(cudaDevAttrPageableMemoryAccess is 0) fails with 700, illegal address: copy the values to a "
+        "Buffer first.",
+        kernel.name, access.address, access.writes ? "writes" : "reads", access.bytes));
+  }
+
   void operator()(const KernelWork& work) {
     if (work.kernel().accesses == nullptr) return;
     const KernelNodeParams params = work.params();
-    for (const MemoryAccess& access : work.kernel().accesses(params.params))
+    for (const MemoryAccess& access : work.kernel().accesses(params.params)) {
+      require_accessible(work.kernel(), access);
       add(access.address, access.bytes, access.writes, "kernel " + work.kernel().name);
+    }
   }
   void operator()(const MemcpyNodeParams& work) {
     add_copied(work.source, work.bytes, false);
