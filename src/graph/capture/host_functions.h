@@ -23,8 +23,8 @@ class HostFunctions {
   /// Takes them out of an ended capture; null if there are none.
   static std::shared_ptr<HostFunctions> take(captures::Capture& capture) noexcept;
 
-  /// \param object the bytes of the function.
-  void keep(std::shared_ptr<void> function, std::span<const std::byte> object) {
+  /// \param object the bytes of the function; empty for a value.
+  void keep(std::shared_ptr<void> function, std::span<const std::byte> object = {}) {
     const std::lock_guard lock(mutex_);
     functions_.push_back(std::move(function));
     objects_.push_back(object);
