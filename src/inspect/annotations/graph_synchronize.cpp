@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <string>
 #include <thread>
 #include <utility>
@@ -46,8 +47,18 @@ bool completes(const StreamRef& stream, nanoseconds timeout) {
   return true;
 }
 
+// An aborted replay ends in a moment. If the graph ends before, its communicators do not end before the process, and a
+// library that is still aborting then complains of the device.
+void wait_for_aborted(const StreamRef& stream) noexcept {
+  try {
+    static_cast<void>(completes(stream, std::chrono::seconds(5)));
+  } catch (const std::exception&) {
+    // The error of the timeout is the first one.
+  }
+}
+
 // Aborts what the graph waits for in other processes, and says so in `text`.
-void abort_collectives(const SynchronizedGraph& graph, std::string& text) {
+void abort_collectives(const SynchronizedGraph& graph, const StreamRef& stream, std::string& text) {
   const auto collectives = graph.listeners.collectives().collectives();
   if (collectives == nullptr) return;
   std::string ranks;
@@ -61,6 +72,7 @@ void abort_collectives(const SynchronizedGraph& graph, std::string& text) {
       "graphs that hold them are not replayed any more. Look for the process that did not reach the same collective, "
       "end all, and start them again.",
       ranks);
+  wait_for_aborted(stream);
 }
 
 void synchronize_within(SynchronizedGraph& graph, const StreamRef* stream, nanoseconds timeout) {
@@ -93,7 +105,7 @@ void synchronize_within(SynchronizedGraph& graph, const StreamRef* stream, nanos
     text += mark.empty() ? " The graph has reached the end of no scope."
                          : text::format(" The last scope whose end the graph has reached is {}.", mark);
   }
-  if (timeout > timeout.zero()) abort_collectives(graph, text);
+  if (timeout > timeout.zero()) abort_collectives(graph, on, text);
   throw TimeoutError(text, device.str(), name, mark);
 }
 

@@ -99,13 +99,20 @@ TEST_F(GraphSynchronize, BreaksNoCaptureOfAnotherStream) {
   EXPECT_EQ(first(x_), 3);
 }
 
-/// Counts; what a rank is called is in errors.
+/// Counts, and ends the replay that waits at the gate; what a rank is called is in errors.
 class FakeCommunicator final : public Communicator {
  public:
+  explicit FakeCommunicator(reprise::test::Gate& gate) : gate_(gate) {}
   std::string describe() const override { return "rank 3 of 4"; }
-  void abort() noexcept override { ++aborts; }
+  void abort() noexcept override {
+    ++aborts;
+    gate_.open();
+  }
   bool aborted() const noexcept override { return aborts != 0; }
   int aborts = 0;
+
+ private:
+  reprise::test::Gate& gate_;
 };
 
 class GraphCommunicators : public GraphSynchronize {
@@ -125,11 +132,10 @@ class GraphCommunicators : public GraphSynchronize {
     graph.replay();
     EXPECT_TRUE(contains(text_of<TimeoutError>([&] { graph.synchronize(milliseconds(1)); }),
                          "This process is rank 3 of 4. The communicators of the graph are being aborted"));
-    gate_.open();
-    side_.ref().synchronize();
+    EXPECT_TRUE(side_.ref().query()) << "the end of the aborted replay was waited for";
   }
 
-  std::shared_ptr<FakeCommunicator> communicator_ = std::make_shared<FakeCommunicator>();
+  std::shared_ptr<FakeCommunicator> communicator_ = std::make_shared<FakeCommunicator>(gate_);
   std::shared_ptr<int> used_ = std::make_shared<int>(1);
   std::weak_ptr<FakeCommunicator> watched_ = communicator_;
 };
