@@ -189,7 +189,9 @@ const KernelParam& NodeViews::parameter(const char* call, const NodeImage& kerne
 
 void NodeViews::change(const char* call, NodeImage to) const {
   const NodeImage& from = impl_.changes.values(impl_.backend(), node_.handle_);
-  NodeChanges::check(*impl_.device, impl_.exec, from, to, [&] { return text::format("{}, {}", call, text()); });
+  const auto begin = [&] { return text::format("{}, {}", call, text()); };
+  NodeChanges::require_not_own(from, begin);
+  NodeChanges::check(*impl_.device, impl_.exec, from, to, begin);
   if (!impl_.executable_may_differ() && from.same_values(to)) return;
   NodeChange changed{node_.handle_, std::move(to)};
   impl_.change_nodes({&changed, 1});
