@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "reprise/capture.h"
@@ -98,8 +102,13 @@ struct LoopOptions {
   std::uint32_t max_iterations = 0;
 };
 
+class LoopBody;
+
 /// Results of the runs of a while_. A handle to memory of the graph, which it keeps; cheap to copy. One that was not
 /// made by while_ is empty.
+///
+/// It stays valid when the graph is captured again (CUDAGraph::recapture()): the loop of the first call of while_ has
+/// the memory of the one that was first before, and so on.
 class REPRISE_EXPORT Loop {
  public:
   /// Result of one run.
@@ -112,21 +121,63 @@ class REPRISE_EXPORT Loop {
 
   /// Returns the result of the last run: waits for the work of `stream`, which is one that the graph was replayed on,
   /// or comes after such. Of an inner loop: the last run of the last iteration of the outer one. All zeros before the
-  /// first run.
+  /// first run. After a recapture: of the loop before, until the next replay.
   /// \throws UsageError for an empty handle, and while the stream is captured; BackendError if the runtime fails.
   Run last_run(const StreamRef& stream) const;
   Run last_run() const;  ///< as above, for the current stream of the loop's device
 
-  /// The number of iterations until now, on the device: in the body, that of the iteration, from 0.
+  /// The number of iterations until now, on the device: in the body, that of the iteration, from 0. The body gets its
+  /// loop as an argument (LoopBody), since it is captured before while_ returns.
   /// \throws UsageError for an empty handle.
   const std::uint32_t* iterations() const;
 
  private:
-  friend Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body,
+  friend Loop while_(const StreamRef& stream, const std::uint32_t* condition, LoopBody body,
                      const LoopOptions& options);
   explicit Loop(std::shared_ptr<const graphs::LoopMemory> memory) : memory_(std::move(memory)) {}
 
   std::shared_ptr<const graphs::LoopMemory> memory_;
+};
+
+/// A reference to the body of while_: a function that CaptureBody takes, or one that takes its Loop as well, alone or
+/// after the stream:
+///
+///     while_(go_on, [&](StreamRef inside, Loop loop) { launch(inside, n, Step{}, x, loop.iterations(), go_on); });
+///
+/// Valid as long as the function; for parameters, not to be stored.
+class LoopBody {
+ public:
+  template <class F>
+  requires(!std::same_as<std::remove_cvref_t<F>, LoopBody> &&
+           (std::constructible_from<CaptureBody, F&> || std::invocable<F&, Loop> ||
+            std::invocable<F&, StreamRef, Loop> || std::invocable<F&, StreamHandle, Loop>))
+      LoopBody(F&& function) {  // NOLINT(google-explicit-constructor): bodies are passed as they are
+    if constexpr (std::constructible_from<CaptureBody, F&>) {
+      if (const CaptureBody body(function); body)
+        call_ = [body](const StreamRef& stream, const Loop& /*loop*/) { body(stream); };
+    } else {
+      if constexpr (std::is_pointer_v<std::remove_reference_t<F>> || requires { function.operator bool(); })
+        if (!static_cast<bool>(function)) return;
+      call_ = [&function](const StreamRef& stream, const Loop& loop) {
+        if constexpr (std::invocable<F&, Loop>)
+          function(loop);
+        else if constexpr (std::invocable<F&, StreamRef, Loop>)
+          function(stream, loop);
+        else
+          function(stream.native(), loop);
+      };
+    }
+  }
+
+  /// An empty one, which while_ refuses.
+  LoopBody(std::nullptr_t) noexcept {}  // NOLINT(google-explicit-constructor)
+
+  /// False for an empty std::function or a null function pointer.
+  explicit operator bool() const noexcept { return static_cast<bool>(call_); }
+  void operator()(const StreamRef& stream, const Loop& loop) const { call_(stream, loop); }
+
+ private:
+  std::function<void(const StreamRef& stream, const Loop& loop)> call_;
 };
 
 /// Adds a body that runs as long as `*condition` is not zero.
@@ -134,10 +185,10 @@ class REPRISE_EXPORT Loop {
 /// \param condition in memory of the stream's device; read before each iteration.
 /// \param body is called once, at this call.
 /// \param options the limit of iterations.
-/// \return a handle that shows how often the body ran.
-REPRISE_EXPORT Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body,
+/// \return a handle that shows how often the body ran: the one that the body got.
+REPRISE_EXPORT Loop while_(const StreamRef& stream, const std::uint32_t* condition, LoopBody body,
                            const LoopOptions& options = {});
 /// As above, for the calling thread's current stream.
-REPRISE_EXPORT Loop while_(const std::uint32_t* condition, CaptureBody body, const LoopOptions& options = {});
+REPRISE_EXPORT Loop while_(const std::uint32_t* condition, LoopBody body, const LoopOptions& options = {});
 
 }  // namespace reprise

@@ -168,8 +168,9 @@ class REPRISE_EXPORT CUDAGraph {
 
   /// The scope that the last replay has left, the last one in the order of the capture, with what it inherits from
   /// those around it; nullopt if it has left none, or there was no replay. Does not wait: a replay that is running
-  /// goes on, one that was launched and has not begun shows what the replay before it left. May be called on any
-  /// thread. In a graph that runs on several streams the others may not have come as far.
+  /// goes on, one that was launched and has not begun shows what the replay before it left. After recapture() or
+  /// update() replays of what was captured before count no more: nullopt until one of the new work has left a scope.
+  /// May be called on any thread. In a graph that runs on several streams the others may not have come as far.
   /// \throws UsageError if nothing is captured, or it was without GraphOptions::progress_marks.
   std::optional<Annotation> last_mark() const;
 

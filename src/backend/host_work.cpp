@@ -17,21 +17,37 @@ namespace {
 
 struct HostWork {
   std::function<void()> function;
-  std::size_t operands = 0;
+  std::vector<MemoryAccess> operands;
   bool once = true;  ///< not of a graph: destroyed by its run
 };
 
+MemoryAccess operand(void* const* params, std::size_t index) {
+  return *static_cast<const MemoryAccess*>(params[index + 1]);
+}
+
+/// The function that the calling thread runs, and the parameters of this launch.
+struct Running {
+  const HostWork* work = nullptr;
+  void* const* params = nullptr;
+};
+constinit thread_local Running current_work;
+
 void run(const HostLaunch& /*launch*/, void* const* params) {
+  struct Restored {
+    Running before;
+    ~Restored() { current_work = before; }
+  };
   auto* const work = *static_cast<HostWork**>(params[0]);
   const std::unique_ptr<HostWork> owner(work->once ? work : nullptr);
+  const Restored restored{std::exchange(current_work, {work, params})};
   work->function();
 }
 
 std::vector<MemoryAccess> accesses(void* const* params) {
   const auto* const work = *static_cast<HostWork**>(params[0]);
   std::vector<MemoryAccess> found;
-  found.reserve(work->operands);
-  for (std::size_t i = 0; i < work->operands; ++i) found.push_back(*static_cast<const MemoryAccess*>(params[i + 1]));
+  found.reserve(work->operands.size());
+  for (std::size_t i = 0; i < work->operands.size(); ++i) found.push_back(operand(params, i));
   return found;
 }
 
@@ -90,13 +106,21 @@ void enqueue(const StreamRef& stream, const std::string& name, std::function<voi
                      "of {}.",
                      name, stream.device().str()));
   Backend& backend = stream.device().backend();
-  auto* pointer = new HostWork{std::move(function), operands.size()};
+  auto* pointer = new HostWork{std::move(function), {operands.begin(), operands.end()}};
   Owned work(pointer, [](void* held) { delete static_cast<HostWork*>(held); });
   std::vector<void*> params{&pointer};
   for (const MemoryAccess& operand : operands) params.push_back(const_cast<MemoryAccess*>(&operand));
   pointer->once = !give_to_graph(backend, stream.native(), work);
   detail::launch_kernel(stream, {}, record_of(name, operands.size()), params.data());
   static_cast<void>(work.release());  // owned by the graph, or destroyed by its run
+}
+
+void* operand_now(void* submitted) noexcept {
+  if (current_work.work == nullptr) return submitted;
+  for (std::size_t i = 0; i < current_work.work->operands.size(); ++i)
+    if (current_work.work->operands[i].address == submitted)
+      return const_cast<void*>(operand(current_work.params, i).address);
+  return submitted;
 }
 
 bool is_enqueued(const KernelRecord& kernel) noexcept {

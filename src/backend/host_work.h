@@ -26,6 +26,10 @@ namespace reprise::backend {
 REPRISE_EXPORT_INTERNAL void enqueue(const StreamRef& stream, const std::string& name, std::function<void()> function,
                                      std::span<const MemoryAccess> operands);
 
+/// Within such a function: the address of an operand that was submitted with this one. In a graph a parameter may have
+/// moved it since (CUDAGraph::parameter()). The same for an address that is no operand's.
+REPRISE_EXPORT_INTERNAL void* operand_now(void* submitted) noexcept;
+
 /// True if the kernel is such a function: its first parameter is the address of the function object, each further one a
 /// MemoryAccess.
 bool is_enqueued(const KernelRecord& kernel) noexcept;

@@ -92,6 +92,11 @@ void CUDAGraph::Impl::require_can_begin_unlogged(const char* call, const GraphOp
                      call));
   require_flags(call, wanted.instantiate_flags);
   require_named_options(wanted);
+  if (wanted.pool && !memory::is_made(wanted.pool))
+    throw UsageError(text::format(
+        "{}: GraphOptions::pool expected an id of graph_pool_handle(), or the pool() of a graph; found {}, "
+        "which no call has returned. Take a new id from graph_pool_handle().",
+        call, memory::pool_id_text(wanted.pool)));
   const char* const option = wanted.warmup != 0 ? "GraphOptions::warmup" : needs_dry_run(wanted);
   if (option != nullptr && body_call == nullptr)
     throw UsageError(

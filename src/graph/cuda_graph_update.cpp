@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <unordered_map>
 #include <utility>
@@ -80,7 +81,9 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other, const Pai
   if (auto refusal = pairs.run(template_graph, other.template_graph)) return refusal;
 
   if (paired) paired(pairs);
-  graphs::Adoption adoption{exec, pairs.take_own_nodes(), other.resources.share()};
+  std::vector<graphs::NodeAdoption> values = pairs.adoptions();
+  std::deque<graphs::NodeImage> made;
+  graphs::Adoption adoption{exec, pairs.take_own_nodes(), other.resources.share(), &values, &made};
   std::shared_ptr<graphs::SharedTemplate> source = other.values_of;
   if (source == nullptr) {
     if (other.shared_template == nullptr)
@@ -108,7 +111,7 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other, const Pai
       require_success(Call::graph_exec_update, result);
     };
     changes.adopt(
-        backend(), pairs.adoptions(), [this](GraphNodeHandle node) { return node_text(node); },
+        backend(), values, [this](GraphNodeHandle node) { return node_text(node); },
         [&] { resources.exchange(backend(), template_graph, std::move(adoption.resources), update); });
   } catch (const ExecRefused& refused) {
     return UpdateRefusal{refused.info.result, other_node(adoption.nodes, refused.info.node),

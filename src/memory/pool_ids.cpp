@@ -42,6 +42,21 @@ MempoolId new_capture_pool_id() {
   return new_id(false);
 }
 
+// Numbers of a framework ascend: those before a new one are made.
+bool is_made(MempoolId id) {
+  const bool by_user = id.second != 0;
+  const std::uint64_t number = id.first + id.second;
+  if (by_user == (id.first != 0)) return false;
+  if (number <= last_number.load(std::memory_order_relaxed)) return true;
+  static constinit std::atomic<std::uint64_t> known[2] = {};  // numbers up to these, of captures and of users
+  if (number <= known[by_user].load(std::memory_order_relaxed)) return true;
+  const std::optional<MempoolId> next = id_of_framework(by_user);
+  if (!next) return false;
+  const std::uint64_t made = next->first + next->second - 1;
+  known[by_user].store(made, std::memory_order_relaxed);
+  return number <= made;
+}
+
 std::string pool_id_text(MempoolId id) {
   return text::format("({}, {})", id.first, id.second);
 }

@@ -13,6 +13,9 @@ namespace reprise::memory {
 /// Thread-safe.
 MempoolId new_capture_pool_id();
 
+/// True if this library, or the framework that gives out ids with it, has made the id. Thread-safe.
+bool is_made(MempoolId id);
+
 /// The id in words, for texts: "(3, 0)".
 REPRISE_EXPORT_INTERNAL std::string pool_id_text(MempoolId id);
 

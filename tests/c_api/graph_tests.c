@@ -90,6 +90,8 @@ void captures_share_a_pool(void) {
   reprise_graph* other = NULL;
   reprise_pool pool = {0, 0}, of_graph = {0, 0};
   reprise_memory_counts one, both;
+  reprise_capture_options options = {0};
+  options.struct_size = sizeof options;
   one.struct_size = both.struct_size = sizeof one;
   EXPECT_OK(reprise_graph_create(&other));
   EXPECT_OK(reprise_pool_create(&pool));
@@ -104,6 +106,9 @@ void captures_share_a_pool(void) {
   EXPECT(both.reserved_bytes == one.reserved_bytes);
   reprise_graph_destroy(other);
   EXPECT_OK(reprise_graph_reset(o.graph));
+  options.pool.second = pool.second + 1000;
+  EXPECT(reprise_graph_capture_begin(o.graph, o.stream, &options) == REPRISE_ERROR_USAGE);
+  EXPECT(strstr(reprise_last_error(), "which no call has returned") != NULL);
   EXPECT(reprise_graph_pool(o.graph, &of_graph) == REPRISE_ERROR_USAGE);
   destroy_objects(&o);
 }

@@ -13,6 +13,7 @@
 #include "graph/capture/active_capture.h"
 #include "graph/graph_names.h"
 #include "graph/listeners/child_listener.h"
+#include "graph/listeners/pool_listener.h"
 #include "reprise/child_graph.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -158,6 +159,8 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
     }
     child.listeners.replace_by_copies(resources);
     children->hold(resources);
+    children->add_memory(child.listeners.pool().allocations());
+    children->add_memory(child.listeners.children().memory());
   }
   capture.add_pools(child.listeners.children().pools());
   capture.add_pools({child.pool});

@@ -282,14 +282,15 @@ void capture_body(const Request& request, const captures::Found& found, const Co
   capture.end();
 }
 
-void capture_conditional(const Request& request, const std::shared_ptr<void>& held) {
+[[noreturn]] void refuse_over(const Request& request) {
+  throw UsageError(text::format("{}: the capture is over: call it before its end.", request.call));
+}
+
+void capture_conditional(const Request& request) {
   const captures::Found found = require_capture(request);
-  const auto children = held != nullptr ? graphs::CaptureChildren::of(*found.capture) : nullptr;
   const ConditionalNode made = [&] {
     const graphs::ActiveCapture::Use active(*found.capture);
-    if (!active || (held != nullptr && children == nullptr))
-      throw UsageError(text::format("{}: the capture is over: call it before its end.", request.call));
-    if (children != nullptr) children->hold({held});
+    if (!active) refuse_over(request);
     active->bodies().begin_addition();
     return add_node(request, found.info.graph);
   }();
@@ -302,7 +303,7 @@ void capture_branches(const char* call, const StreamRef& stream, const std::uint
   const detail::PublicCall public_call(call);
   const Request request{call, stream, condition, type, bodies};
   require_usable(request);
-  capture_conditional(request, nullptr);
+  capture_conditional(request);
 }
 
 // Words of a loop are no part of the graph's pool, so that they can be cleared at once.
@@ -315,6 +316,18 @@ std::shared_ptr<graphs::LoopMemory> cleared_memory(const Device& device) {
   runtime.set_async({made->words.get(), 0, 1, sizeof(LoopState)}, stream.native());
   runtime.stream_synchronize(stream.native());
   return made;
+}
+
+// The words that the graph of the capture holds for its next loop: those of an earlier capture, if there are any.
+std::shared_ptr<graphs::LoopMemory> words_of_next_loop(const Request& request, captures::Capture& capture) {
+  const auto loops = graphs::CaptureChildren::of(capture);
+  if (loops == nullptr) refuse_over(request);
+  const Device& device = request.stream.device();
+  graphs::CaptureChildren::LoopWords loop = loops->next_loop();
+  auto words = std::static_pointer_cast<graphs::LoopMemory>(loop.words);
+  if (words == nullptr || words->device != device) loop.words = words = cleared_memory(device);
+  loops->hold_loop(loop);
+  return words;
 }
 
 }  // namespace
@@ -351,26 +364,31 @@ void switch_(const std::uint32_t* index, std::initializer_list<CaptureBody> bodi
   switch_(current_stream(), index, bodies);
 }
 
-Loop while_(const StreamRef& stream, const std::uint32_t* condition, CaptureBody body, const LoopOptions& options) {
+Loop while_(const StreamRef& stream, const std::uint32_t* condition, LoopBody body, const LoopOptions& options) {
   const detail::PublicCall public_call("while_");
-  Request request{"while_", stream, condition, ConditionalType::while_, {&body, 1}, nullptr, options.max_iterations};
+  Loop loop;
+  const auto with_loop = [&](const StreamRef& inside) { body(inside, loop); };
+  const CaptureBody inner = body ? CaptureBody(with_loop) : CaptureBody(nullptr);
+  Request request{"while_", stream, condition, ConditionalType::while_, {&inner, 1}, nullptr, options.max_iterations};
   require_usable(request);
-  require_capture(request);
-  const auto words = cleared_memory(stream.device());
+  const auto words = words_of_next_loop(request, *require_capture(request).capture);
   request.loop = words->state();
-  capture_conditional(request, words);
-  return Loop(words);
+  loop = Loop(words);
+  capture_conditional(request);
+  return loop;
 }
 
-Loop while_(const std::uint32_t* condition, CaptureBody body, const LoopOptions& options) {
-  return while_(current_stream(), condition, body, options);
+Loop while_(const std::uint32_t* condition, LoopBody body, const LoopOptions& options) {
+  return while_(current_stream(), condition, std::move(body), options);
 }
 
 namespace {
 
 [[noreturn]] void refuse_empty_loop(const char* call) {
   throw UsageError(
-      text::format("{} was called on a Loop that was not made by while_: assign what that returns.", call));
+      text::format("{} was called on a Loop that was not made by while_: assign what that returns, or "
+                   "take the Loop as an argument of its body.",
+                   call));
 }
 
 }  // namespace

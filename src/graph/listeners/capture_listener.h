@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <span>
 #include <string>
@@ -23,6 +24,8 @@ namespace reprise::graphs {
 class CaptureListener;
 class GraphResources;
 class NodeChanges;
+class NodeImage;
+struct NodeAdoption;
 struct SetPlace;
 
 /// Failure of the runtime's capture of a graph or of a body.
@@ -60,6 +63,8 @@ struct Adoption {
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> nodes;  ///< of the other template: those of the own one
   /// Resources of the other graph, in its order: both graphs hold them.
   memory::ReleaseQueue::Resources resources = {};
+  std::vector<NodeAdoption>* values = nullptr;  ///< what nodes of the own template get; never null
+  std::deque<NodeImage>* made = nullptr;        ///< holds values that listeners put in their place; never null
 
   /// Replaces a resource that must not be shared by a copy. Nothing if it is none of the resources.
   void replace(const std::shared_ptr<void>& shared, std::shared_ptr<void> copy) {

@@ -11,13 +11,16 @@
 
 #include "captures/added_edges.h"
 #include "graph/listeners/capture_listener.h"
+#include "memory/watches/allocation_log.h"
 
 namespace reprise::graphs {
 
-/// The child graphs of one capture: what they hold, which the parent shares, and their last copies. In a slot of the
-/// capture from the first child on. Thread-safe.
+/// The child graphs and loops of one capture: what they hold, which the parent shares, and the last copies of children.
+/// In a slot of the capture from the first of them on. Thread-safe.
 class CaptureChildren {
  public:
+  using Allocations = std::vector<memory::AllocationLog::Allocation>;
+
   static std::shared_ptr<CaptureChildren> of(captures::Capture& capture);
   /// Null if there are none.
   static std::shared_ptr<CaptureChildren> end(captures::Capture& capture) noexcept;
@@ -26,6 +29,33 @@ class CaptureChildren {
   void hold(const std::vector<std::shared_ptr<void>>& resources) {
     const std::lock_guard lock(mutex_);
     held_.insert(held_.end(), resources.begin(), resources.end());
+  }
+  /// Adds what the capture of a child allocated.
+  void add_memory(const Allocations& allocations) {
+    const std::lock_guard lock(mutex_);
+    memory_.insert(memory_.end(), allocations.begin(), allocations.end());
+  }
+  /// The words of a loop, and the number of its call among those of the capture.
+  struct LoopWords {
+    std::size_t number = 0;
+    std::shared_ptr<void> words = {};
+  };
+  /// Loops of this capture take over the words of those of an earlier capture of the graph, in the order of the calls.
+  void reuse_loops(std::vector<std::shared_ptr<void>> words) {
+    const std::lock_guard lock(mutex_);
+    reused_ = std::move(words);
+  }
+  /// Begins the next loop. Its words are null if there are none to take over: hold_loop() adds them.
+  LoopWords next_loop() {
+    const std::lock_guard lock(mutex_);
+    const std::size_t number = loops_.size();
+    loops_.push_back(number < reused_.size() ? reused_[number] : nullptr);
+    return {number, loops_.back()};
+  }
+  void hold_loop(const LoopWords& loop) {
+    const std::lock_guard lock(mutex_);
+    held_.push_back(loop.words);
+    loops_[loop.number] = loop.words;
   }
   /// The node that ran the graph with this number last, itself or in a child graph; one that is null if none did.
   captures::PlacedNode last_copy(std::uint64_t graph_id) const {
@@ -43,51 +73,73 @@ class CaptureChildren {
     const std::lock_guard lock(mutex_);
     edges_.add(device, graph, from, to);
   }
-  /// Call the next two once the capture is over. The numbers of all graphs that have a copy.
+  /// Call the next four once the capture is over. The numbers of all graphs that have a copy.
   std::vector<std::uint64_t> graph_ids() const {
     std::vector<std::uint64_t> ids;
     for (const auto& [id, node] : copies_) ids.push_back(id);
     return ids;
   }
   const std::vector<std::shared_ptr<void>>& held() const noexcept { return held_; }
+  const std::vector<std::shared_ptr<void>>& loops() const noexcept { return loops_; }
+  const Allocations& memory() const noexcept { return memory_; }
 
  private:
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<void>> held_;
+  Allocations memory_;
+  std::vector<std::shared_ptr<void>> loops_;   // words, by the number of the loop
+  std::vector<std::shared_ptr<void>> reused_;  // likewise, of an earlier capture
   std::unordered_map<std::uint64_t, captures::PlacedNode> copies_;
   captures::AddedEdges edges_;
 };
 
-/// Child graphs: the parent shares what they hold as long as anything of the parent can use it.
+/// Child graphs and loops: the parent shares what they hold as long as anything of the parent can use it. Each capture
+/// of a graph has the same words of loops, so that a Loop stays one of the graph when that is captured again.
 class ChildListener final : public ListenerOf<ChildListener> {
  public:
+  void inherit_from(const ChildListener& before) override { loops_ = before.loops_; }
+  void started(captures::Capture& capture) override {
+    if (!loops_.empty()) CaptureChildren::of(capture)->reuse_loops(loops_);
+  }
   void ended(captures::Capture& capture, CapturedGraph& graph) override {
     const auto children = CaptureChildren::end(capture);
     if (children == nullptr) return;
     pools_ = capture.pools();
     graph_ids_ = children->graph_ids();
+    memory_ = children->memory();
+    loops_ = children->loops();
     for (const auto& held : children->held()) graph.resources.push_back(held);
   }
-  void abandoned(captures::Capture& capture) noexcept override { CaptureChildren::end(capture); }
+  void abandoned(captures::Capture& capture) noexcept override {
+    CaptureChildren::end(capture);
+    loops_.clear();
+  }
   std::function<void()> adopt_from(const ChildListener& other, Adoption& /*adoption*/) override {
-    return [this, pools = other.pools_, ids = other.graph_ids_]() mutable {
+    return [this, pools = other.pools_, ids = other.graph_ids_, memory = other.memory_]() mutable {
       pools_ = std::move(pools);
+      memory_ = std::move(memory);
       graph_ids_ = std::move(ids);
     };
   }
   void reset() noexcept override {
     pools_.clear();
     graph_ids_.clear();
+    memory_.clear();
+    loops_.clear();
   }
 
   /// If the captured graph has children, its own pool and theirs.
   const std::vector<MempoolId>& pools() const noexcept { return pools_; }
+  /// What the captures of its children allocated, at any depth, for comparison with another graph.
+  const CaptureChildren::Allocations& memory() const noexcept { return memory_; }
   /// The numbers of its children, at any depth.
   const std::vector<std::uint64_t>& graph_ids() const noexcept { return graph_ids_; }
 
  private:
   std::vector<MempoolId> pools_;
   std::vector<std::uint64_t> graph_ids_;
+  CaptureChildren::Allocations memory_;
+  std::vector<std::shared_ptr<void>> loops_;
 };
 
 }  // namespace reprise::graphs

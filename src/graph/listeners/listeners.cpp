@@ -95,6 +95,10 @@ const Annotation* Listeners::annotation_of(GraphNodeHandle node) const noexcept 
   return own_->annotations.annotation_of(node);
 }
 
+bool Listeners::annotations_have_name(std::string_view name) const {
+  return own_->annotations.have_name(name);
+}
+
 std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node, GraphNodeHandle top,
                                  const std::string& number) const {
   const inspect::ScannedNode described = inspect::scan_node(backend, node, top, number);

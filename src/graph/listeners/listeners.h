@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -64,6 +65,8 @@ class REPRISE_EXPORT_INTERNAL Listeners {
   bool is_progress_mark(const void* destination) const noexcept;
   /// Null if the node has none. Valid until the next capture, reset or instantiation.
   const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
+  /// True if a node of the template has an annotation with this name, itself or by the node that it lies in.
+  bool annotations_have_name(std::string_view name) const;
   /// Describes a node: "kernel Scale (node 3) in forward". `top` is the same, or the node of the template that has it
   /// in a graph of its own.
   std::string node_text(backend::Backend& backend, GraphNodeHandle node, GraphNodeHandle top,

@@ -195,7 +195,9 @@ const KernelParam& NodeViews::parameter(const char* call, const NodeImage& kerne
 
 void NodeViews::change(const char* call, NodeImage to, std::initializer_list<NodePlace> set) const {
   const NodeImage& from = impl_.changes.values(impl_.backend(), node_.handle_);
-  NodeChanges::check(*impl_.device, impl_.exec, from, to, [&] { return text::format("{}, {}", call, text()); });
+  const auto begin = [&] { return text::format("{}, {}", call, text()); };
+  NodeChanges::require_not_own(from, begin);
+  NodeChanges::check(*impl_.device, impl_.exec, from, to, begin);
   const bool same = !impl_.executable_may_differ() && from.same_values(to);
   if (same && !impl_.wants_same_values()) return;
   std::vector<SetPlace> places;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/nodes/inner_nodes.h"
 
+#include <charconv>
+#include <utility>
+
 #include "backend/check.h"
 #include "graph/nodes/node_image.h"
 #include "text/format.h"
@@ -35,6 +38,37 @@ void add_nodes(Backend& backend, GraphHandle graph, const NumberedNode* parent, 
 std::vector<NumberedNode> numbered_nodes(Backend& backend, GraphHandle graph) {
   std::vector<NumberedNode> found;
   add_nodes(backend, graph, nullptr, "", found);
+  return found;
+}
+
+std::optional<NumberedNode> node_with_number(Backend& backend, GraphHandle graph, std::string_view number) {
+  std::vector<std::size_t> places;
+  for (std::string_view left = number;; left.remove_prefix(1)) {
+    const auto [end, error] = std::from_chars(left.data(), left.data() + left.size(), places.emplace_back());
+    if (error != std::errc() || (left.front() == '0' && end != left.data() + 1)) return std::nullopt;
+    left.remove_prefix(static_cast<std::size_t>(end - left.data()));
+    if (left.empty()) break;
+    if (left.front() != '.') return std::nullopt;
+  }
+  std::optional<NumberedNode> found;
+  for (auto place = places.begin(); place != places.end(); ++place) {
+    if (found) {  // goes on in a graph of that node
+      const std::vector<GraphHandle> inner = graphs_in(backend, found->handle, found->type);
+      const std::size_t which = found->type == NodeType::conditional ? *place++ : 0;
+      if (which >= inner.size() || place == places.end()) return std::nullopt;
+      graph = inner[which];
+    }
+    std::vector<GraphNodeHandle> nodes;
+    Checked(backend).graph_nodes(graph, &nodes);
+    if (*place >= nodes.size()) return std::nullopt;
+    NumberedNode node{.handle = nodes[*place], .graph = graph, .index = *place};
+    Checked(backend).graph_node_type(node.handle, &node.type);
+    node.parent = found ? found->handle : nullptr;
+    node.top = found ? found->top : node.handle;
+    node.top_index = found ? found->top_index : *place;
+    found = std::move(node);
+  }
+  found->number = number;
   return found;
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -26,6 +28,11 @@ struct NumberedNode {
 /// runtime does not describe are left out.
 /// \throws BackendError if the runtime fails.
 std::vector<NumberedNode> numbered_nodes(backend::Backend& backend, GraphHandle graph);
+
+/// The one of these nodes that has a number: of each graph on the way to it the nodes are listed, and no other is
+/// queried. nullopt if there is none, or this is no number.
+/// \throws BackendError if the runtime fails.
+std::optional<NumberedNode> node_with_number(backend::Backend& backend, GraphHandle graph, std::string_view number);
 
 /// The graphs in a node of this type: a child graph, or the bodies of a conditional node, as far as the runtime
 /// describes it; else none.

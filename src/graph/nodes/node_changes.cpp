@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "backend/host_work.h"
 #include "memory/block_bounds.h"
 #include "text/format.h"
 
@@ -215,7 +216,8 @@ bool NodeChanges::leaves_device(Backend& backend, const NodeImage& from, const N
 
 void NodeChanges::check(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
                         const Begin& begin) {
-  require_not_own(from, begin);
+  // Operands of a function of the host may be changed by a parameter: it reads them in each run.
+  if (from.own_kernel() != nullptr && !backend::is_enqueued(*from.own_kernel())) require_not_own(from, begin);
   if (!from.unknown().empty()) refuse(begin, from.unknown());
   if (to.type() == NodeType::kernel) check_kernel(exec, from.config(), to.config(), begin);
   if (to.type() == NodeType::memcpy) check_copy(device, exec, from, to, begin);

@@ -114,6 +114,8 @@ std::string list_of_candidates(Impl& impl, const std::vector<NumberedNode>& node
 }  // namespace
 
 NumberedNode node_with_name(Impl& impl, const char* call, std::string_view name) {
+  if (!impl.listeners.annotations_have_name(name))  // no kernel has a number for a name
+    if (auto numbered = node_with_number(impl.backend(), impl.template_graph, name)) return *std::move(numbered);
   const std::vector<NumberedNode> all = numbered_nodes(impl.backend(), impl.template_graph);
   const std::vector<NumberedNode> found = nodes_with_name(impl, all, name);
   if (found.size() == 1) return found.front();

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "backend/check.h"
+#include "backend/host_work.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/parameters/marked_arguments.h"
 #include "memory/block_bounds.h"
@@ -222,6 +223,16 @@ std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address&
   for (const GraphNodeHandle top : nodes_of(*this, template_graph))
     for (const GraphNodeHandle node : with_inner_nodes(*this, top)) {
       NodeImage image = changes.values(backend(), node);
+      const auto add_if_covered = [&](const NodePlace& place) {
+        std::uintptr_t value = 0;
+        std::memcpy(&value, image.at(place).data(), sizeof value);
+        if (address.covers(value)) found.push_back({node, top, place, value - address.value});
+      };
+      if (image.own_kernel() != nullptr && backend::is_enqueued(*image.own_kernel())) {
+        for (const KernelParam& operand : image.layout().subspan(1))
+          add_if_covered({NodePlace::Of::arguments, operand.offset + offsetof(MemoryAccess, address), sizeof(void*)});
+        continue;
+      }
       if (image.own_kernel() != nullptr) {
         if (is_used_by(address, image))
           NodeChanges::require_not_own(image, [&] { return text::format("{}, {}", call, node_text(node)); });
@@ -233,11 +244,7 @@ std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address&
               text::format("{}: expected an address that can be changed in each node that uses it; found "
                            "{}, which the {} uses: {}.",
                            call, reinterpret_cast<const void*>(address.value), node_text(node), image.unknown()));
-      for (const NodePlace& place : image.words()) {
-        std::uintptr_t value = 0;
-        std::memcpy(&value, image.at(place).data(), sizeof value);
-        if (address.covers(value)) found.push_back({node, top, place, value - address.value});
-      }
+      for (const NodePlace& place : image.words()) add_if_covered(place);
     }
   if (found.empty())
     throw UsageError(text::format(

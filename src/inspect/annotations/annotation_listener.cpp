@@ -241,6 +241,13 @@ std::vector<AnnotatedNode> AnnotationListener::nodes() const {
   return found;
 }
 
+bool AnnotationListener::have_name(std::string_view name) const {
+  return std::ranges::any_of(annotations_, [&](const Annotation& annotation) {
+    const auto found = annotation.find("name");
+    return found != annotation.end() && found->second == name;
+  });
+}
+
 const Annotation* AnnotationListener::annotation_of(GraphNodeHandle node) const noexcept {
   const auto found = which_.find(node);
   return found != which_.end() ? &annotations_[found->second] : nullptr;

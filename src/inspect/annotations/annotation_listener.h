@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -43,6 +44,8 @@ class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
 
   /// The annotated nodes of the template in order of creation, each followed by those in it.
   std::vector<AnnotatedNode> nodes() const;
+  /// True if one of the annotations has this name.
+  bool have_name(std::string_view name) const;
   /// Null if the node has none, or is not of this graph. Valid until the next capture, reset or instantiation.
   const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
   /// Annotation of the node, else of the node of the template that it lies in.

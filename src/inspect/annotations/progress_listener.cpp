@@ -3,6 +3,7 @@
 
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
+#include "graph/nodes/node_changes.h"
 #include "reprise/error.h"
 #include "text/format.h"
 
@@ -10,7 +11,7 @@ namespace reprise::inspect {
 
 void ProgressListener::begin(captures::Capture& capture) {
   if (!capture.options().progress_marks) return;
-  if (words_ == nullptr) words_ = std::make_shared<ProgressMarks::Words>(ProgressMarks::limit, capture.device());
+  if (words_ == nullptr) words_ = std::make_shared<ProgressMarks::Words>(capture.device());
   marks_ = std::make_shared<ProgressMarks>(words_);
 }
 
@@ -22,8 +23,22 @@ void ProgressListener::ended(captures::Capture& /*capture*/, graphs::CapturedGra
   if (words_ != nullptr) graph.resources.push_back(words_);
 }
 
-std::function<void()> ProgressListener::adopt_from(const ProgressListener& theirs, graphs::Adoption& /*adoption*/) {
-  return [this, words = theirs.words_, marks = theirs.marks_]() mutable {
+// A graph that goes on by itself has words of its own: this one must not show what its replays reach.
+std::function<void()> ProgressListener::adopt_from(const ProgressListener& theirs, graphs::Adoption& adoption) {
+  std::shared_ptr<ProgressMarks::Words> words = theirs.words_;
+  std::shared_ptr<ProgressMarks> marks = theirs.marks_;
+  if (marks != nullptr && words != words_) {
+    words = words_ != nullptr ? words_ : std::make_shared<ProgressMarks::Words>(words->device());
+    marks = marks->in(words);
+    adoption.replace(theirs.words_, words);
+    for (graphs::NodeAdoption& each : *adoption.values) {
+      if (each.from->type() != backend::NodeType::memset || !theirs.marks_->has(each.from->set().destination)) continue;
+      graphs::NodeImage& moved = adoption.made->emplace_back(*each.from);
+      theirs.marks_->move_to(*marks, moved.set());
+      each.from = &moved;
+    }
+  }
+  return [this, words = std::move(words), marks = std::move(marks)]() mutable {
     words_.swap(words);
     marks_.swap(marks);
   };

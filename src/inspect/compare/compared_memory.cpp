@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "inspect/annotations/progress_marks.h"
 
 namespace reprise::inspect {
 namespace {
@@ -97,7 +98,7 @@ void ComparedMemory::find_addresses() {
 
 // Outside of the allocations of the captures.
 FoundMemory ComparedMemory::look_up(const memory::UsedAddress& watched, const memory::UsedAddress& owned) {
-  if (owned.hidden) return {State::hidden, {}};
+  if (owned.hidden || is_progress_word(reinterpret_cast<const void*>(owned.value))) return {State::hidden, {}};
   if (watched.watch != nullptr) {
     const memory::BlockWatch& block = *watched.watch;
     return {State::in_use, {reinterpret_cast<std::uintptr_t>(block.address), block.bytes}};
@@ -110,11 +111,16 @@ FoundMemory ComparedMemory::look_up(const memory::UsedAddress& watched, const me
   return {owned.own ? State::own : State::in_use, {reinterpret_cast<std::uintptr_t>(info.base), info.bytes}};
 }
 
-// Finds an address in memory of the captures.
+// Finds an address in memory of the captures. Memory of a child that was captured in between is another in each graph.
 FoundMemory ComparedMemory::look_up(std::uintptr_t address) const {
   for (const Side side : both_sides)
     for (const auto& allocation : of(side).values.own.logged())
       if (address - allocation.address < allocation.bytes) return {State::own, {allocation.address, allocation.bytes}};
+  const auto &of_first = first_.values.own.of_children(), &of_second = second_.values.own.of_children();
+  for (std::size_t i = 0; i < std::min(of_first.size(), of_second.size()); ++i)
+    if (of_first[i].address != of_second[i].address)
+      for (const auto& each : {of_first[i], of_second[i]})
+        if (address - each.address < each.bytes) return {State::own, {each.address, each.bytes}};
   return {};
 }
 
@@ -141,7 +147,8 @@ ComparedMemory::State ComparedMemory::state(std::uintptr_t address) const {
 }
 
 bool ComparedMemory::corresponds(std::uintptr_t first, std::uintptr_t second) const {
-  return first == second || first_.values.own.corresponds(first, second_.values.own, second);
+  return first == second || first_.values.own.corresponds(first, second_.values.own, second) ||
+         (state(first) == State::hidden && state(second) == State::hidden);
 }
 
 std::uint64_t ComparedMemory::canonical(Side side, std::uint64_t word) const {

@@ -42,7 +42,7 @@ bool StepComparison::add(const PairedStep& step) {
   if (!end && !compared.whole) end = other_destination(compared);
   if (end) return false;
   for (std::size_t i = 0; !compared.whole && i < one.writes.size(); ++i)
-    if (!memory.is_unpaired(Side::first, one.writes[i].begin))
+    if (!memory.is_unpaired(Side::first, one.writes[i].begin) && memory.state(one.writes[i].begin) != State::hidden)
       compared.writes.push_back({one.writes[i].begin, other.writes[i].begin, one.writes[i].bytes});
   steps.push_back(std::move(compared));
   return true;

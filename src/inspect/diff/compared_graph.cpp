@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/check.h"
+#include "graph/listeners/child_listener.h"
 #include "graph/listeners/pool_listener.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/nodes/graph_walk.h"
@@ -26,11 +27,13 @@ ComparedGraph::ComparedGraph(Impl& graph)
   if (const std::string text = omissions_text(graph.backend(), values.nodes, values.omissions); !text.empty())
     warn(text::format("A comparison of graphs may miss differences: {}.", text));
   find_memory(*graph.device, graph.pool, graph.listeners.pool().allocations(), values);
+  values.own.add_children(graph.listeners.children().memory());
 }
 
 ComparedGraph::ComparedGraph(Impl& graph, std::size_t count, const ChooseNode& choose)
     : values(read_node_values(graph.backend(), count, choose, &graph.changes)), graph_(nullptr) {
   find_memory(*graph.device, graph.pool, graph.listeners.pool().allocations(), values);
+  values.own.add_children(graph.listeners.children().memory());
   for (std::size_t i = 0; i < values.nodes.size(); ++i) {
     const ScannedNode& node = values.nodes[i];
     if (is_named_kernel(node)) name_of(graph, names_, node.function);

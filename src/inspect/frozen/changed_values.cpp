@@ -86,13 +86,15 @@ std::string OwnMemory::text(std::uintptr_t address) const {
 bool OwnMemory::corresponds(std::uintptr_t mine, const OwnMemory& other, std::uintptr_t theirs) const {
   return share_a_place(logged_, mine, other.logged_, theirs) ||
          share_a_place(of_nodes_, mine, other.of_nodes_, theirs) ||
+         share_a_place(of_children_, mine, other.of_children_, theirs) ||
          share_a_place(of_framework_, mine, other.of_framework_, theirs) ||
          (is_unpaired(mine) && other.is_unpaired(theirs)) || (hidden_.contains(mine) && other.hidden_.contains(theirs));
 }
 
 void OwnMemory::add_framework(Allocations paired, Allocations unpaired,
                               const std::function<bool(std::uintptr_t address)>& is_framework) {
-  std::erase_if(logged_, [&](const auto& each) { return is_framework(each.address); });
+  for (Allocations* const list : {&logged_, &of_children_})
+    std::erase_if(*list, [&](const auto& each) { return is_framework(each.address); });
   of_framework_ = std::move(paired);
   unpaired_ = std::move(unpaired);
 }

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "backend/host_work.h"
+#include "inspect/annotations/progress_marks.h"
 #include "kernels/advance_kernel.h"
 #include "kernels/batch_kernels.h"
 #include "memory/watches/block_watch.h"
@@ -175,6 +176,7 @@ class ValueReader {
     property("source_bytes", copy.source.bytes);
   }
   void read(const backend::MemsetNodeParams& set) {
+    if (is_progress_word(set.destination)) return;  // each capture sets them to a value of its own
     property("destination", set.destination);
     property("value", set.value);
     property("element_bytes", set.element_bytes);

@@ -47,6 +47,8 @@ class OwnMemory {
     logged_ = std::move(allocations);
     hidden_ = std::move(hidden);
   }
+  /// Adds what the captures of child graphs allocated: a child that was captured again has other memory, too.
+  void add_children(Allocations allocations) { of_children_ = std::move(allocations); }
   /// Adds the memory of an allocation node.
   void add_node(std::uintptr_t address, std::size_t bytes) { of_nodes_.push_back({address, bytes}); }
   /// Memory of a framework that the capture got: `paired` is that with the same index of the other capture, and what
@@ -57,6 +59,8 @@ class OwnMemory {
 
   /// Allocations of the capture that correspond to those with the same index of the other one.
   const Allocations& logged() const noexcept { return logged_; }
+  /// Likewise, of the captures of child graphs.
+  const Allocations& of_children() const noexcept { return of_children_; }
   const Allocations& of_framework() const noexcept { return of_framework_; }
   bool is_unpaired(std::uintptr_t address) const noexcept;
 
@@ -67,7 +71,7 @@ class OwnMemory {
   bool corresponds(std::uintptr_t mine, const OwnMemory& other, std::uintptr_t theirs) const;
 
  private:
-  Allocations logged_, of_nodes_, of_framework_, unpaired_;
+  Allocations logged_, of_nodes_, of_children_, of_framework_, unpaired_;
   std::unordered_set<std::uintptr_t> hidden_;
 };
 
@@ -98,8 +102,9 @@ using ChooseNode = std::function<ChosenNode(std::size_t index)>;
 NodeValues read_node_values(backend::Backend& backend, std::size_t count, const ChooseNode& choose,
                             graphs::NodeChanges* known);
 
-/// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words attached to
-/// generators of a framework are hidden there: they lie outside of the pool, in other places for each capture.
+/// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words of loops,
+/// and those attached to generators of a framework, are hidden there: they lie outside of the pool, in other places for
+/// each capture.
 /// \param pool the graph's own one.
 /// \param allocations those of its capture.
 void find_memory(const Device& device, MempoolId pool, OwnMemory::Allocations allocations, NodeValues& values);

@@ -67,7 +67,7 @@ TensorOperand::TensorOperand(const at::Tensor& tensor)
 at::Tensor TensorOperand::on_cpu() const {
   const std::size_t bytes = data != nullptr ? access(false).bytes : 0;
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                       at::DataPtr(data, c10::Device(c10::kCPU)),
+                                                       at::DataPtr(data_now(), c10::Device(c10::kCPU)),
                                                        c10::GetCPUAllocator(), /*resizable=*/true);
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(dtype));
@@ -134,7 +134,8 @@ torch::jit::Stack OperatorCall::run(const std::function<void(std::size_t, const 
   op_.callBoxed(&stack);
   for (const Written& each : written) {
     const bool same_sizes = each.tensor.sizes().equals(each.operand->sizes);
-    if (same_sizes && (each.operand->data == nullptr || each.tensor.const_data_ptr() == each.operand->data)) continue;
+    if (same_sizes && (each.operand->data == nullptr || each.tensor.const_data_ptr() == each.operand->data_now()))
+      continue;
     if (resized) {
       resized(each.argument, each.tensor);
       continue;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "backend/host_work.h"
 #include "libtorch/host/operator_traits.h"
 #include "reprise/kernel.h"
 #include "reprise/random.h"
@@ -23,6 +24,8 @@ struct TensorOperand {
 
   /// The same memory as a CPU tensor. On the thread that runs the operator.
   at::Tensor on_cpu() const;
+  /// Where the memory is in this run of the operator. On the same thread.
+  void* data_now() const { return backend::operand_now(data); }
   /// From the first to the last value.
   MemoryAccess access(bool writes) const;
 

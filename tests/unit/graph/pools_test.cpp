@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "reprise/reprise.h"
@@ -39,6 +41,24 @@ TEST_F(GraphPools, AGivenPoolIsThatOfTheGraph) {
   options.pool = one.pool();
   capture_increment(two, x_, options);
   EXPECT_EQ(two.pool(), one.pool());
+}
+
+TEST_F(GraphPools, AnIdThatNoCallHasReturnedIsRefused) {
+  const MempoolId made = graph_pool_handle();
+  CUDAGraph graph;
+  for (const MempoolId id : {MempoolId{0, made.second + 1000}, MempoolId{made.second + 1000, 0},
+                             MempoolId{made.second, made.second}, MempoolId{0, UINT64_MAX}}) {
+    const std::string what = text_of<UsageError>([&] { capture_increment(graph, x_, {.pool = id}); });
+    EXPECT_TRUE(contains(what, "GraphOptions::pool expected an id of graph_pool_handle(), or the pool() of a graph"));
+    EXPECT_TRUE(contains(what, "which no call has returned"));
+  }
+  capture_increment(graph, x_, {.pool = made});
+  CUDAGraph own;
+  capture_increment(own, x_);
+  const MempoolId of_graph = own.pool();
+  own.reset();
+  capture_increment(own, x_, {.pool = of_graph});
+  EXPECT_EQ(own.pool(), of_graph);
 }
 
 TEST_F(GraphPools, CaptureBeginTakesAPool) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "tests/unit/inspect/compare_fixture.h"
 
@@ -383,6 +384,66 @@ TEST_F(Compare, ExecutesConditionalNodesAsAWhole) {
   EXPECT_THAT(found.difference->first_value, StartsWith("0x20 (32, ")) << "1 + 1 + 3 * 10";
   ASSERT_THAT(found.difference->parameters, SizeIs(1));
   EXPECT_EQ(found.difference->parameters[0].field, "argument 1");
+}
+
+// What the nodes of such a body write is known, and so is that of the kernels that set its condition.
+TEST_F(Compare, FindsNothingInALoopOfCopiesAndSets) {
+  Buffer<std::uint32_t> flag(1);
+  Loop loop;
+  const auto body = [&] {
+    fill_async(flag.data(), std::uint32_t{1}, 1);
+    loop = while_(flag.data(), [&] {
+      const annotate scope("iteration");
+      copy_async(y_.data(), x_.data(), 16);
+      fill_async(flag.data(), std::uint32_t{0}, 1);
+    });
+    add(y_);
+  };
+  graph_ = capture({.progress_marks = true}, body);
+  graph_.replay();
+  for (int round = 0; round < 2; ++round) {
+    const Comparison found = compare_now(body, {.orders = 2});
+    EXPECT_TRUE(found.same()) << found.str();
+    EXPECT_THAT(found.parameters, IsEmpty());
+    EXPECT_THAT(found.missing_edges, IsEmpty());
+    graph_.recapture(body);
+    graph_.replay();
+  }
+  EXPECT_EQ(loop.last_run().iterations, 1U);
+  EXPECT_EQ(graph_.last_mark(), (Annotation{{"name", "iteration"}}));
+}
+
+TEST_F(Compare, FindsNothingInAChildThatDrawsAndWasCapturedAgain) {
+  const Generator generator(current_device());
+  std::vector<Buffer<int>> kept;  // of the captures of the child
+  const auto of_child = [&] {
+    const annotate scope("child");
+    launch(4, SeedAndOffset{}, generator.philox_state(4), x_.data(), std::size_t{4});
+    kept.emplace_back(4);
+    multiply(x_, 3, kept.back());
+    copy_async(kept.back().data(), x_.data(), 16);
+  };
+  const GraphOptions marked{.progress_marks = true};
+  CUDAGraph child = capture(marked, of_child);
+  const auto body = [&] {
+    generator.philox_state(1);
+    add_child(child);
+    add(y_);
+  };
+  graph_ = capture(marked, body);
+  graph_.replay();
+  for (const bool anew : {false, true}) {
+    if (anew)
+      child = capture(marked, of_child);
+    else
+      child.recapture(of_child);
+    const Comparison found = compare_now(body, {.orders = 2});
+    EXPECT_TRUE(found.same()) << found.str();
+    EXPECT_THAT(found.parameters, IsEmpty()) << found.str();
+    EXPECT_THAT(diff(graph_, capture(marked, body)), IsEmpty());
+    EXPECT_THAT(graph_.recapture(body).differences.list(), IsEmpty());
+    graph_.replay();
+  }
 }
 
 TEST_F(Compare, DrawsTheSameRandomNumbersInBothAndLeavesTheGenerator) {

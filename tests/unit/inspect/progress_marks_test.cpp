@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -23,6 +25,16 @@ GraphOptions marked() {
 
 class ProgressMarksOfGraphs : public Annotations {
  protected:
+  /// The mark in the error of a wait that ends too early.
+  std::string time_out() {
+    try {
+      graph_.synchronize(std::chrono::milliseconds(0));
+      ADD_FAILURE() << "the replay is held";
+    } catch (const TimeoutError& error) {
+      return error.last_mark();
+    }
+    return "no error";
+  }
   std::string last() const { return inspect::annotation_text(graph_.last_mark().value_or(Annotation{})); }
 
   const SideStream side_;
@@ -128,7 +140,7 @@ TEST_F(ProgressMarksOfGraphs, AreSetInBodiesOfControlFlow) {
 
 TEST_F(ProgressMarksOfGraphs, AreOfNoMoreScopesThanTheLimit) {
   using inspect::ProgressMarks;
-  ProgressMarks marks(std::make_shared<ProgressMarks::Words>(ProgressMarks::limit, default_device()));
+  ProgressMarks marks(std::make_shared<ProgressMarks::Words>(default_device()));
   capture(graph_, [&] {
     marks.clear_on(current_stream());
     for (std::size_t i = 0; i <= ProgressMarks::limit; ++i)
@@ -177,6 +189,90 @@ TEST_F(ProgressMarksOfGraphs, AreThoseOfTheCaptureThatTheGraphWasUpdatedTo) {
   graph_.replay();
   side_.ref().synchronize();
   EXPECT_EQ(last(), "after");
+}
+
+TEST_F(ProgressMarksOfGraphs, OfAnEarlierCaptureAreNoneOfALaterOne) {
+  const auto body = [&](const char* name, int kernels) {
+    return [this, name, kernels] {
+      const annotate scope(name);
+      for (int i = 0; i < kernels; ++i) add(x_);
+    };
+  };
+  capture(graph_, marked(), body("before", 1));
+  for (const int kernels : {1, 2}) {  // in place, and anew
+    graph_.replay();
+    side_.ref().synchronize();
+    ASSERT_NE(graph_.last_mark(), std::nullopt);
+    EXPECT_EQ(graph_.recapture(body("after", kernels)).in_place, kernels == 1);
+    EXPECT_EQ(graph_.last_mark(), std::nullopt) << "no replay of it has begun";
+    reprise::test::Gate gate;
+    launch_host([&] { gate.stand(); });
+    graph_.replay();
+    EXPECT_EQ(graph_.last_mark(), std::nullopt) << "it has not begun";
+    EXPECT_EQ(time_out(), "");
+    gate.open();
+    side_.ref().synchronize();
+    EXPECT_EQ(last(), "after");
+  }
+}
+
+TEST_F(ProgressMarksOfGraphs, OfAReplayThatARecaptureOvertakesAreNoneOfThatCapture) {
+  reprise::test::Gate gate;
+  const auto scope = [&](const char* name) {
+    const annotate within(name);
+    add(x_);
+  };
+  const auto body = [&](const char* first, const char* second) {
+    scope(first);
+    launch_host([&] { gate.stand(); });
+    scope(second);
+  };
+  capture(graph_, marked(), [&] { body("one", "two"); });
+  CUDAGraph beside;
+  const GraphOptions options{.capture_error_mode = CaptureMode::relaxed, .allow_empty = true};
+  capture(beside, options, [&] {  // during another capture, a recapture does not wait for the device
+    const StreamGuard side(side_.ref());
+    graph_.replay();
+    ASSERT_TRUE(gate.wait_until_reached());
+    EXPECT_EQ(last(), "one");
+    graph_.recapture([&] { body("three", "four"); });
+    EXPECT_EQ(graph_.last_mark(), std::nullopt);
+    gate.open();
+    side_.ref().synchronize();
+    EXPECT_EQ(graph_.last_mark(), std::nullopt) << "that was the end of \"two\"";
+  });
+}
+
+TEST_F(ProgressMarksOfGraphs, OfTwoGraphsStayApartAfterAnUpdate) {
+  CUDAGraph other;
+  const auto capture_scopes = [&](CUDAGraph& graph, const char* first, const char* second) {
+    capture(graph, marked(), [&] {
+      for (const char* const name : {first, second}) {
+        const annotate scope(name);
+        add(x_);
+      }
+    });
+  };
+  capture_scopes(graph_, "a", "b");
+  capture_scopes(other, "c", "d");
+  graph_.replay();
+  other.replay();
+  side_.ref().synchronize();
+  graph_.update(other);
+  EXPECT_EQ(graph_.last_mark(), std::nullopt);
+  EXPECT_THAT(diff(graph_, other), ::testing::IsEmpty());
+  other.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(graph_.last_mark(), std::nullopt) << "only the other one has run";
+  graph_.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(last(), "d");
+  capture_scopes(other = CUDAGraph(), "e", "f");
+  graph_.update(other);
+  graph_.replay();
+  side_.ref().synchronize();
+  EXPECT_EQ(last(), "f");
+  EXPECT_EQ(other.last_mark(), std::nullopt);
 }
 
 TEST_F(ProgressMarksOfGraphs, AreRefusedWithoutTheOption) {

@@ -47,6 +47,11 @@ TEST_F(RefusedControlFlow, WithoutAConditionOrABody) {
                          }),
                          "number 1"));
     EXPECT_TRUE(contains(text_of<UsageError>([&] { switch_(flag_.data(), {}); }), "at least one body"));
+    const std::function<void(StreamRef, Loop)> empty;
+    void (*const none)(const Loop&) = nullptr;
+    const std::function<void()> plain;
+    for (const LoopBody& body : {LoopBody(empty), LoopBody(none), LoopBody(plain), LoopBody(nullptr)})
+      EXPECT_TRUE(contains(text_of<UsageError>([&] { while_(flag_.data(), body); }), "number 0 is an empty function"));
   });  // which goes on each time
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -122,6 +123,65 @@ TEST_F(ControlFlow, TheNumberOfTheIterationIsOnTheDevice) {
   set(2);
   graph.replay();
   EXPECT_EQ(read(numbers), (std::vector<int>{0, 0, 3, 0}));
+}
+
+TEST_F(ControlFlow, ABodyIsPassedItsLoopWhoseIterationItReads) {
+  Buffer<int> numbers = zeros(4);
+  const auto store = [&](const StreamRef& stream, const Loop& loop) {
+    launch(stream, LaunchConfig{}, StoreIteration{}, loop.iterations(), numbers.data());
+    count_down(flag_, stream);
+  };
+  const auto replays = [&](CUDAGraph graph, const std::vector<int>& expected) {
+    numbers.write(std::vector<int>(4, 0));
+    set(3);
+    graph.replay();
+    EXPECT_EQ(read(numbers), expected);
+  };
+  Loop passed, returned;
+  replays(capture([&] {
+            returned = while_(flag_.data(), [&](const StreamRef& inside, Loop loop) {
+              EXPECT_EQ(inside, current_stream());
+              passed = loop;
+              store(inside, loop);
+            });
+          }),
+          {1, 2, 3, 0});
+  EXPECT_EQ(passed.iterations(), returned.iterations());
+  EXPECT_EQ(passed.last_run().iterations, 3U);
+  const std::function<void(Loop)> alone = [&](const Loop& loop) { store(current_stream(), loop); };
+  replays(capture([&] { while_(flag_.data(), alone, {.max_iterations = 2}); }), {1, 2, 0, 0});
+  replays(capture([&] {
+            while_(current_stream(), flag_.data(),
+                   [&](StreamHandle inside, const Loop& loop) { store(StreamRef(current_device(), inside), loop); });
+          }),
+          {1, 2, 3, 0});
+}
+
+// With a dry run, whose loops are no values of the host that a replay repeats.
+TEST_F(ControlFlow, ALoopStaysThatOfTheGraphWhenThatIsCapturedAgain) {
+  Buffer<Flag> other{std::array<Flag, 1>{0}};
+  Buffer<int> numbers = zeros(4);
+  Loop one, two;
+  bool again = false;
+  const auto body = [&] {
+    const Loop first_one = while_(flag_.data(), [&] { count_down(); });
+    const Loop second_one = while_(other.data(), [&](const Loop& loop) {
+      launch(current_stream(), LaunchConfig{}, StoreIteration{}, (again ? two : loop).iterations(), numbers.data());
+      count_down(other);
+    });
+    if (again) return;
+    one = first_one;
+    two = second_one;
+  };
+  CUDAGraph graph = capture({.check_frozen_values = [] {}}, body);
+  again = true;
+  EXPECT_TRUE(graph.recapture(body).differences.empty());
+  set(2);
+  other.write(std::array<Flag, 1>{3});
+  graph.replay();
+  EXPECT_EQ(read(numbers), (std::vector<int>{1, 2, 3, 0}));
+  EXPECT_EQ(one.last_run().iterations, 2U);
+  EXPECT_EQ(two.last_run().iterations, 3U);
 }
 
 TEST_F(ControlFlow, BodiesNest) {

@@ -56,6 +56,31 @@ TEST(NodesByName, AreFoundByNameWithTheParametersOfAKernelThatHasNone) {
   EXPECT_THROW((void)graph.node("Add()"), UsageError);
 }
 
+TEST(NodesByName, AreFoundByNumberWithoutALookAtOtherNodes) {
+  static auto& counting = *new backend::test::FaultyBackend(default_device().backend());
+  const DeviceGuard guard{Device(counting)};
+  const SideStream side;
+  Buffer<int> x = zeros();
+  const CUDAGraph child = capture([&] { add(x), add(x, 2); });
+  const CUDAGraph graph = capture({.enable_annotations = true}, [&] {
+    for (int i = 0; i < 100; ++i) add(x, i);
+    add_child(child);
+    const annotate scope("3");
+    add(x, -1);
+  });
+  counting.forget_calls();
+  const GraphNode last = graph.node("99"), inner = graph.node("100.1");
+  EXPECT_LE(counting.calls(), 12);
+  EXPECT_EQ(last.index(), 99U);
+  EXPECT_EQ(last.arg<int>(1), 99);
+  EXPECT_EQ(inner.number(), "100.1");
+  EXPECT_EQ(inner.arg<int>(1), 2);
+  EXPECT_EQ(graph.node("3").index(), 101U) << "a name comes before a number";
+  for (const char* const none :
+       {"102", "100.2", "99.0", "100.1.0", "099", "1.", ".1", "-1", "100.", "4294967296000000000000"})
+    EXPECT_THROW((void)graph.node(none), UsageError) << none;
+}
+
 TEST(NodesByName, AreFoundByNameWithOrWithoutNamespaceAndArguments) {
   const SideStream side;
   Buffer<int> x = zeros();
