@@ -161,6 +161,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,
                              StreamHandle stream);
   memory::MemoryBlock* new_segment(Lock& lock, memory::Pool& pool, const memory::Request& request, StreamHandle stream);
+  void release_unused();
   backend::Result release_cached(const memory::Pool* only);
   void settle_release(memory::MemoryBlock* block, bool released);
   void wait_for_held_back();

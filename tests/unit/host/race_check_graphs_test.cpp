@@ -289,5 +289,21 @@ TEST_F(RaceCheck, WordsOfRandomNumbersTakeNoMemoryOfAStreamThatEnded) {
   });
 }
 
+TEST_F(RaceCheck, TheEndOfAGraphFreesWhatItsReplaysLeftWithoutARace) {
+  expect_reports(0, [] {
+    for (const KeepGraph keep : {KeepGraph::no, KeepGraph::yes}) {
+      const Stream stream;
+      {
+        CUDAGraph g(keep);
+        capture(g, [] { fill_async(allocate_async(4 * n), 1, 4 * n); });
+        g.replay(stream);
+      }
+      let_finish(stream);
+      while (graph_memory().left_bytes != 0) release_finished_graphs();
+      Device::parse("host").synchronize();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace reprise::race_test
