@@ -22,7 +22,7 @@ namespace reprise {
 /// Flags for making an executable graph; CUDA's `cudaGraphInstantiateFlag...`. Can be combined with `|`.
 enum class InstantiateFlags : unsigned {
   none = 0,
-  auto_free_on_launch = 1,  ///< memory that the graph allocated and did not free is freed before the next launch
+  auto_free_on_launch = 1,  ///< what nodes allocated and did not free is freed by the next launch and with the graph
   upload = 2,               ///< upload to the device at once, on the stream of the capture
   device_launch = 4,        ///< the graph can be launched from the device
   use_node_priority = 8,    ///< nodes run with the priority of the streams that they were captured on

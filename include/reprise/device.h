@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,7 +80,8 @@ REPRISE_EXPORT Device default_device();
 REPRISE_EXPORT Device current_device();
 
 /// Makes a device the calling thread's current one until the end of the scope. Must begin and end on one thread: ended
-/// on another one, it changes nothing, with a warning.
+/// on another one, it changes nothing, with a warning. If a later guard is still there, that one restores what this one
+/// would.
 class REPRISE_EXPORT DeviceGuard {
  public:
   /// \throws UsageError if the device is that of a HostSimulator that has ended.
@@ -93,8 +95,7 @@ class REPRISE_EXPORT DeviceGuard {
   bool is_on_its_thread() const noexcept;
 
   Device device_;
-  backend::Backend* previous_;
-  int previous_of_framework_ = -1;
+  std::uint64_t number_;
   const void* thread_;  // stands for the one that it began on
 };
 

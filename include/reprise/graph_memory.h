@@ -46,6 +46,12 @@ struct REPRISE_EXPORT GraphMemory {
   /// For the templates that are there, and the executables. All 0 if it could not be measured.
   GraphMemoryEstimate estimate = {};
 
+  /// Memory that replays leave allocated: of allocation nodes (allocate_async() in the capture) that the graph has no
+  /// free node for. The first replay takes it.
+  std::uint64_t left_bytes = 0;
+  /// Memory that graphs left allocated which have ended, until the program frees it; only of a device.
+  std::uint64_t left_by_ended_bytes = 0;
+
   /// In words, one line for each kind of memory, each ended by a newline.
   std::string str() const;
 };

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <exception>
 #include <span>
-#include <unordered_map>
 #include <unordered_set>
 
 #include "backend/check.h"
 #include "backend/rules/call_stack.h"
 #include "backend/stream_wait.h"
+#include "captures/past.h"
 #include "inspect/nodes/graph_walk.h"
 #include "text/format.h"
 
@@ -40,15 +40,7 @@ class Joined {
  public:
   explicit Joined(const captures::Found& found) {
     Checked(found.capture->device().backend()).graph_edges(found.info.graph, &edges_);
-    for (const backend::Edge& edge : edges_) before_[edge.to].push_back(edge.from);
-    std::vector<GraphNodeHandle> open(found.info.dependencies.begin(), found.info.dependencies.end());
-    while (!open.empty()) {
-      const GraphNodeHandle node = open.back();
-      open.pop_back();
-      if (!nodes_.insert(node).second) continue;
-      const std::vector<GraphNodeHandle>& before = before_[node];
-      open.insert(open.end(), before.begin(), before.end());
-    }
+    nodes_ = captures::with_nodes_before(edges_, {found.info.dependencies.begin(), found.info.dependencies.end()});
   }
 
   bool contains(GraphNodeHandle node) const { return nodes_.contains(node); }
@@ -59,7 +51,6 @@ class Joined {
 
  private:
   std::vector<backend::Edge> edges_;
-  std::unordered_map<GraphNodeHandle, std::vector<GraphNodeHandle>> before_;
   NodeSet nodes_;
 };
 

@@ -68,6 +68,15 @@ void Capture::use_in_body(const StreamRef& stream, const Body& body) {
         "another stream in each body, or allocate on the stream that is passed to the body.");
 }
 
+bool Capture::leaves_body(const StreamRef& stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto used = std::ranges::find(used_in_bodies_, stream, &std::pair<StreamRef, StreamRef>::first);
+  if (used == used_in_bodies_.end()) return false;
+  if (std::ranges::any_of(open_bodies_, [&](const Body* body) { return body->stream == used->second; })) return false;
+  used_in_bodies_.erase(used);
+  return true;
+}
+
 bool Capture::has_loops() const noexcept {
   const std::lock_guard lock(mutex_);
   return !nodes_with_loops_.empty();

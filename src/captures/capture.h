@@ -117,6 +117,9 @@ class REPRISE_EXPORT_INTERNAL Capture {
   /// \throws UsageError if memory was allocated for this stream in another body, which may run at the same time or in
   ///         another iteration.
   void use_in_body(const StreamRef& stream, const Body& body);
+  /// Memory is about to be allocated for a stream of the capture. True, once, if the stream was forked off a body,
+  /// given memory there, and now captures the graph around it: what comes next may run beside that body.
+  bool leaves_body(const StreamRef& stream) noexcept;
   /// True if memory of this stream that is freed now may be needed by a later iteration: a body that repeats is being
   /// captured, and the stream does not belong to it.
   bool is_outside_open_loop(const StreamRef& stream) const noexcept;

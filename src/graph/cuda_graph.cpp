@@ -9,6 +9,7 @@
 #include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
+#include "graph/listeners/pool_listener.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
 #include "memory/capture_pools.h"
@@ -209,7 +210,8 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     require_framework_took_part(call);
     graphs::CapturedGraph captured = capture->end(frame, reads_nodes_again() ? &changes : nullptr);
     template_graph = captured.template_graph;
-    counted.captured(*device, captured.nodes);
+    const memory::NodeMemory* const left = listeners.pool().node_memory();
+    counted.captured(*device, captured.nodes, left != nullptr ? left->bytes() : 0);
     if (capture_timer) [[unlikely]]
       log_capture_ended();
     of_executables = std::move(captured.of_executables);
@@ -218,9 +220,10 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     if (device_use != nullptr) [[unlikely]]
       captured.resources.insert(captured.resources.begin(), device_use);  // the last one to be released
     resources.hold(keep, backend(), template_graph, std::move(captured.resources));
-    if (options.inputs.retain) resources.track_launches();  // other memory may be kept after a change of nodes
-    state = State::captured;                                // for the hooks, which may query it
-    if (hooks.captured(template_graph)) {                   // they may have edited the template
+    // Other memory may be kept after a change of nodes; what replays leave is freed behind the last one.
+    if (options.inputs.retain || left != nullptr) resources.track_launches();
+    state = State::captured;               // for the hooks, which may query it
+    if (hooks.captured(template_graph)) {  // they may have edited the template
       give_out_template();
       changes.forget();
     }
@@ -280,6 +283,9 @@ void CUDAGraph::Impl::make_empty(const char* error) noexcept {
   if (device.has_value()) {
     const RelaxedCaptureMode relaxed(backend());
     counted.reset();
+    constexpr auto owns = InstantiateFlags::auto_free_on_launch;
+    if (memory::NodeMemory* const left = listeners.pool().node_memory())
+      left->graph_ends((options.instantiate_flags & owns) == owns, resources.last_launch());
     bool destroyed = true;
     if (exec != nullptr) destroyed &= WarnOnError(backend()).graph_exec_destroy(std::exchange(exec, nullptr));
     if (template_graph != nullptr) destroyed &= destroy_template();

@@ -98,6 +98,14 @@ void CUDAGraph::Impl::instantiate(const char* call) {
 
 namespace {
 
+[[noreturn]] void refuse_in_destructor(const char* call, const std::string& name) {
+  throw UsageError(text::format(
+      "{}{} was called by the destructor of an object that another call of the same graph released on this "
+      "thread, such as reset() or the end of the graph: expected a call that only queries the graph; do "
+      "it before the object is released, or when that call has returned.",
+      call, graphs::of_graph(name)));
+}
+
 [[noreturn]] void refuse_in_hook(const char* call, const std::string& name) {
   throw UsageError(
       text::format("{}{} was called within a hook of the same graph, which may only query it, add or remove hooks, "
@@ -108,11 +116,14 @@ namespace {
 }  // namespace
 
 void CUDAGraph::Impl::refuse_in_own_hook(const char* call) const {
-  if (in_own_hook()) [[unlikely]]
-    refuse_in_hook(call, options.name);
+  if (!in_own_hook()) [[likely]]
+    return;
+  if (graphs::hook_runs_on_this_thread()) refuse_in_hook(call, options.name);
+  refuse_in_destructor(call, options.name);
 }
 
 void CUDAGraph::Impl::refuse_while_hook_runs(const char* call) const {
+  refuse_in_own_hook(call);
   if (hook_runs()) [[unlikely]]
     refuse_in_hook(call, options.name);
 }

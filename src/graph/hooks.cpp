@@ -131,6 +131,10 @@ GlobalGraphHooks without_graph(GraphHooks of) {
 
 }  // namespace
 
+bool hook_runs_on_this_thread() noexcept {
+  return calls_on_this_thread != 0;
+}
+
 HookId HookList::add(GlobalGraphHooks hooks) {
   const HookId id = next_id();
   HookEntries entries = entries_ != nullptr ? *entries_ : HookEntries();

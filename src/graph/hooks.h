@@ -47,6 +47,9 @@ inline constinit std::atomic<bool> global_hooks_exist{false};
 /// True while there are hooks for the replays of all graphs: what a replay without listeners and hooks looks at.
 inline constinit std::atomic<bool> global_hooks_in_replays{false};
 
+/// True within a hook of any graph, on the calling thread.
+bool hook_runs_on_this_thread() noexcept;
+
 /// The hooks of one graph and of all graphs, which the graph calls at the steps of its life; see reprise/hooks.h.
 class Hooks {
  public:

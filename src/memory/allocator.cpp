@@ -89,7 +89,7 @@ CachingAllocator::~CachingAllocator() = default;
 void* CachingAllocator::allocate(std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("CachingAllocator::allocate");
   backend::require_not_forked(backend::Call::memory_allocate);
-  return impl_->allocate(bytes, stream, stream);
+  return impl_->allocate(bytes, stream);
 }
 
 void CachingAllocator::deallocate(void* pointer) {

@@ -22,19 +22,21 @@ using memory::MemoryBlock;
 using memory::Pool;
 using memory::Request;
 
+// Stands for words, which no stream has. No address, as the numbers after it.
+constexpr std::uintptr_t number_of_words = std::uintptr_t{1} << 63;
+
 // What stands for a stream in blocks: its handle. The per-thread default stream is another one on each thread, so that
 // a number of the calling thread, which no other one ever gets, stands for it.
 StreamHandle owner_of(StreamHandle stream) noexcept {
   if (!backend::is_per_thread_stream(stream)) [[likely]]
     return stream;
-  static constinit std::atomic<std::uintptr_t> last{std::uintptr_t{1} << 63};  // no address
+  static constinit std::atomic<std::uintptr_t> last{number_of_words};
   thread_local const std::uintptr_t mine = ++last;
   return reinterpret_cast<StreamHandle>(mine);
 }
 
 StreamHandle stream_of_owner(StreamHandle owner) noexcept {
-  const bool is_number = (reinterpret_cast<std::uintptr_t>(owner) >> 63) != 0;
-  return is_number ? backend::per_thread_stream() : owner;
+  return memory::is_stream(owner) ? owner : backend::per_thread_stream();
 }
 
 void check_device(Device mine, Device stream) {
@@ -55,25 +57,34 @@ CachingAllocator::Impl::~Impl() {
   });
 }
 
-void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& stream, const StreamRef& order) {
-  void* const address = allocate_block(bytes, stream, order);
+void* CachingAllocator::Impl::allocate(std::size_t bytes, const StreamRef& stream) {
+  return allocate_for(bytes, stream, owner_of(stream.native()));
+}
+
+void* CachingAllocator::Impl::allocate_words(std::size_t bytes, const StreamRef& stream) {
+  return allocate_for(bytes, stream, reinterpret_cast<StreamHandle>(number_of_words));
+}
+
+void* CachingAllocator::Impl::allocate_for(std::size_t bytes, const StreamRef& stream, StreamHandle owner) {
+  void* const address = allocate_block(bytes, stream, owner);
   if (memory::allocation_stacks_are_recorded()) [[unlikely]]
     keep_stack(address);
   return address;
 }
 
-void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order) {
+void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef& stream, StreamHandle owner) {
   check_device(device_, stream.device());
   if (device_.backend().uses() != nullptr) [[unlikely]]
     backend::require_open(device_);
   if (bytes == 0) return nullptr;
   const Request request = memory::make_request(bytes);
-  const StreamHandle owner = owner_of(order.native());
   const std::shared_ptr<captures::Capture> capture = captures::find_own(stream);
 
   Lock lock(mutex_);
   if (!held_back_.empty()) poll_held_back();
   Pool& pool = capture == nullptr ? default_pool_ : pool_of(lock, *capture);
+  if (capture != nullptr && capture->leaves_body(stream)) [[unlikely]]
+    leave_blocks(stream, pool);
   MemoryBlock* const block = take_cached(pool, request, owner);
   void* const address =
       block != nullptr ? give_out(block, request) : allocate_from_driver(lock, pool, request, bytes, owner);
@@ -113,13 +124,11 @@ std::size_t CachingAllocator::Impl::release_block(void* pointer, std::vector<std
   return bytes;
 }
 
-// Later iterations need a block from outside of a loop that the body frees: it is held back until the capture is over,
-// as if its own stream still used it.
+// Later iterations need a block from outside of a loop that the body frees. A stream that has ended counts as outside.
 void CachingAllocator::Impl::keep_for_later_iterations(MemoryBlock& block) const {
   const captures::Capture* const capture = block.pool->filled_by;
   if (capture == nullptr || !block.recorded.empty()) return;
-  const StreamRef stream(device_, stream_of_owner(block.stream));
-  if (capture->is_outside_open_loop(stream)) block.recorded.push_back(stream);
+  block.captured_use |= capture->is_outside_open_loop(StreamRef(device_, stream_of_owner(block.stream)));
 }
 
 // `block` is in use, and not retained by a graph.
@@ -222,8 +231,8 @@ Pool* CachingAllocator::Impl::pool_filled_by(const captures::Capture& capture) n
 
 MemoryBlock* CachingAllocator::Impl::take_cached(Pool& pool, const Request& request, StreamHandle stream) {
   MemoryBlock* const block = pool.blocks(request.small).take({stream, request.bytes});
-  if (block != nullptr || pool.is_private() || ended_streams_.empty()) return block;
-  return adopt(request, stream);
+  if (block != nullptr || ended_streams_.empty()) return block;
+  return adopt(pool, request, stream);
 }
 
 // `block` is in no set, free and large enough; what is too much of it is cut off. Without memory for that, it is

@@ -36,8 +36,10 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  /// Takes the pool from `stream`, and a cached block from those of `order`, mostly the same stream.
-  void* allocate(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
+  void* allocate(std::size_t bytes, const StreamRef& stream);
+  /// Takes the pool from `stream`, and a cached block from those of other words only: nodes captured before would
+  /// overwrite in each replay what they used and freed.
+  void* allocate_words(std::size_t bytes, const StreamRef& stream);
   void deallocate(void* pointer);
   void record_stream(void* pointer, const StreamRef& stream);
   void empty_cache();
@@ -115,17 +117,24 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
 
   // --- For streams ------------------------------------------------------------------------------------------------
 
-  /// A stream is about to be destroyed. Its cached memory is given out for other streams once its work is done: its
-  /// handle may come back for another stream, which would otherwise get memory that old work still uses.
+  /// A stream is about to be destroyed. Its cached memory is given out for other streams once its work is done, and in
+  /// a capture to those that come after it: its handle may come back for another stream, which would otherwise get
+  /// memory that old work still uses.
   void stream_ends(const StreamRef& stream) noexcept;
 
  private:
-  // A stream that was destroyed. The address of this object replaces the stream handle in its blocks of the default
-  // pool, so that no new stream with the old handle matches them.
+  // A stream that was destroyed, or left a body, in one pool. The address of this object replaces the stream handle in
+  // its blocks there, so that no new stream with the old handle matches them.
   struct EndedStream {
+    memory::Pool* pool;
+    // Members for the default pool.
     EventHandle event =
         nullptr;        // the end of its work; null when that is known to be reached, or could not be recorded
     bool done = false;  // other streams may use its segments
+    // Members for a private pool, until the capture that fills it is over.
+    StreamHandle handle = nullptr;
+    GraphHandle graph = nullptr;             // that it captured; null: it is not known what comes after its work
+    std::vector<GraphNodeHandle> last = {};  // what its next node would have depended on
 
     StreamHandle tag() noexcept { return reinterpret_cast<StreamHandle>(this); }
   };
@@ -133,7 +142,8 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   using Lock = std::unique_lock<std::mutex>;
 
   // allocator_impl.cpp
-  void* allocate_block(std::size_t bytes, const StreamRef& stream, const StreamRef& order);
+  void* allocate_for(std::size_t bytes, const StreamRef& stream, StreamHandle owner);
+  void* allocate_block(std::size_t bytes, const StreamRef& stream, StreamHandle owner);
   std::size_t release_block(void* pointer, std::vector<std::string> stack);
   void keep_for_later_iterations(memory::MemoryBlock& block) const;
   void free_block(memory::MemoryBlock* block);
@@ -155,6 +165,7 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void* allocate_from_driver(Lock& lock, memory::Pool& pool, const memory::Request& request, std::size_t bytes,
                              StreamHandle stream);
   memory::MemoryBlock* new_segment(Lock& lock, memory::Pool& pool, const memory::Request& request, StreamHandle stream);
+  void release_unused();
   backend::Result release_cached(const memory::Pool* only);
   void settle_release(memory::MemoryBlock* block, bool released);
   void wait_for_held_back();
@@ -164,8 +175,13 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   [[noreturn]] void throw_out_of_memory(std::size_t bytes, const memory::Request& request, const memory::Pool& pool);
 
   // ended_streams.cpp
-  memory::MemoryBlock* adopt(const memory::Request& request, StreamHandle stream);
-  void retag_blocks(StreamHandle from, StreamHandle to);
+  void stream_ends(const StreamRef& stream, memory::Pool& pool);
+  memory::MemoryBlock* adopt(memory::Pool& pool, const memory::Request& request, StreamHandle stream);
+  void leave_blocks(const StreamRef& stream, memory::Pool& pool);
+  bool is_done(EndedStream& ended);
+  void retag_blocks(StreamHandle from, std::unique_ptr<EndedStream> ended);
+  void retag_blocks(memory::Pool& pool, StreamHandle from, StreamHandle to);
+  void give_handles_back(memory::Pool& pool);
   void forget_ended_streams();
 
   const Device device_;

@@ -52,6 +52,11 @@ struct AddressHash {
   }
 };
 
+/// True of the handle of a stream, false of a number that stands for a thread or for words: it is no address.
+inline bool is_stream(StreamHandle owner) noexcept {
+  return (reinterpret_cast<std::uintptr_t>(owner) >> 63) == 0;
+}
+
 using BlockSet = std::set<MemoryBlock*, BlockOrder>;
 using BlockMap = std::unordered_map<const void*, MemoryBlock*, AddressHash>;
 using SegmentMap = std::map<const void*, MemoryBlock*, std::less<>>;
@@ -61,8 +66,8 @@ using SegmentMap = std::map<const void*, MemoryBlock*, std::less<>>;
 struct MemoryBlock {
   std::byte* address = nullptr;
   std::size_t bytes = 0;
-  /// The stream that it is allocated for, or a number of a thread (owner_of() in allocator_impl.cpp); the same for a
-  /// whole segment.
+  /// The stream that it is allocated for, a number that stands for a thread or for words (allocator_impl.cpp), or the
+  /// tag of a stream that has ended; the same for a whole segment.
   StreamHandle stream = nullptr;
   Pool* pool = nullptr;
   MemoryBlock* previous = nullptr;  ///< the neighbour below, or null at the start of the segment
@@ -75,6 +80,7 @@ struct MemoryBlock {
   bool gone_stream = false;         ///< deferred, and the last query found a stream of `recorded` destroyed
   bool waited = false;              ///< deferred before the last HeldBackBlocks::begin_wait()
   bool unrecorded = false;          ///< held back, and the failure to record an event was reported
+  bool captured_use = false;        ///< once freed, it is held back until no capture is underway
   bool hidden = false;              ///< never an input of a graph: hide_from_graphs()
   unsigned pending_events = 0;      ///< number of events of streams that used it, not completed yet
   std::vector<StreamRef> recorded;  ///< streams of record_stream()
@@ -126,14 +132,10 @@ class FreeSet {
     return block;
   }
 
-  /// Removes and returns the smallest whole segment of at least that size, or null.
-  MemoryBlock* take_whole_segment(const BlockKey& key) {
-    for (auto found = blocks_.lower_bound(key); found != blocks_.end() && (*found)->stream == key.stream; ++found) {
-      if (!(*found)->is_whole_segment()) continue;
-      MemoryBlock* const block = *found;
-      block->set_node = blocks_.extract(found);
-      return block;
-    }
+  /// Returns the smallest whole segment of at least that size, which stays in the set, or null.
+  MemoryBlock* whole_segment(const BlockKey& key) const {
+    for (auto found = blocks_.lower_bound(key); found != blocks_.end() && (*found)->stream == key.stream; ++found)
+      if ((*found)->is_whole_segment()) return *found;
     return nullptr;
   }
 

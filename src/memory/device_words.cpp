@@ -24,7 +24,7 @@ StreamRef stream_of_words(const Device& device) {
 
 DeviceWords allocate_words(std::size_t bytes, const StreamRef& stream) {
   CachingAllocator& allocator = CachingAllocator::of(stream.device());
-  void* const words = allocator.impl().allocate(bytes, stream, stream_of_words(stream.device()));
+  void* const words = allocator.impl().allocate_words(bytes, stream);
   return DeviceWords(static_cast<std::uint64_t*>(words), DeviceWordsDeleter{&allocator});
 }
 

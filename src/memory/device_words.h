@@ -20,8 +20,7 @@ struct DeviceWordsDeleter {
 };
 using DeviceWords = std::unique_ptr<std::uint64_t, DeviceWordsDeleter>;
 
-/// The stream on which such memory is allocated and cleared, one for each device. Nothing else uses it: otherwise words
-/// could reuse memory freed by nodes captured before, and those nodes would overwrite them in each replay.
+/// The stream on which such memory is cleared, one for each device.
 ///
 /// Lives as long as its device, and does not count as a use of it.
 StreamRef stream_of_words(const Device& device);

@@ -44,9 +44,9 @@ HeldBackBlocks::~HeldBackBlocks() {
 
 void HeldBackBlocks::hold(MemoryBlock* block) {
   block->state = BlockState::held_back;
-  if (block->recorded.empty()) return;  // its events are in the queues already
+  if (block->recorded.empty() && !block->captured_use) return;  // its events are in the queues already
   const captures::NoneUnderway none_underway;
-  if (!none_underway || !may_record_on_all(*block) || !record_all(block)) defer(block);
+  if (block->captured_use || !none_underway || !may_record_on_all(*block) || !record_all(block)) defer(block);
 }
 
 void HeldBackBlocks::defer(MemoryBlock* block) {
@@ -78,9 +78,13 @@ void HeldBackBlocks::stream_ends(MemoryBlock* block, const StreamRef& stream) {
   const auto found = std::find(block->recorded.begin(), block->recorded.end(), stream);
   if (found == block->recorded.end()) return;
   block->recorded.erase(found);
-  // Work of a capturing stream becomes nodes, and there is nothing to wait for. Without an event the completion of the
-  // stream's work is never known: the block is kept, as if for an event that never completes.
-  if (backend::may_record(stream) && !record(block, stream)) block->pending_events += 1;
+  // Work of a capturing stream becomes nodes, and there is nothing to wait for; but later nodes of the capture may run
+  // beside them. Without an event the completion of the stream's work is never known: the block is kept, as if for an
+  // event that never completes.
+  if (!backend::may_record(stream))
+    block->captured_use = true;
+  else if (!record(block, stream))
+    block->pending_events += 1;
 }
 
 bool HeldBackBlocks::has_gone_streams() const {
@@ -159,7 +163,7 @@ void HeldBackBlocks::poll_deferred(std::vector<MemoryBlock*>& done) {
   if (!none_underway) return;
   std::erase_if(deferred_, [&](MemoryBlock* block) {
     if (!may_record_on_all(*block) || !record_all(block)) return false;
-    block->deferred = false;
+    block->deferred = block->captured_use = false;
     if (is_done(*block)) done.push_back(block);
     return true;
   });

@@ -25,7 +25,9 @@ class HeldBackBlocks {
   HeldBackBlocks& operator=(const HeldBackBlocks&) = delete;
 
   /// True if a block that is freed now must be held back.
-  static bool needed(const MemoryBlock& block) noexcept { return !block.recorded.empty() || block.pending_events != 0; }
+  static bool needed(const MemoryBlock& block) noexcept {
+    return !block.recorded.empty() || block.pending_events != 0 || block.captured_use;
+  }
 
   /// Adds a freed block.
   void hold(MemoryBlock* block);

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "memory/allocator_impl.h"
+#include "memory/node_memory.h"
 #include "memory/pool_ids.h"
 #include "text/format.h"
 #include "text/size.h"
@@ -64,7 +65,7 @@ std::string CachingAllocator::Impl::holdings_text() const {
       text::format("{}, {} of it in use:", size_text(total_.reserved_bytes), size_text(total_.allocated_bytes));
   text += pool_text(default_pool_);
   for (const auto& entry : private_pools_) text += pool_text(entry.second);
-  return text;
+  return text + memory::NodeMemory::text(device_);
 }
 
 std::string CachingAllocator::Impl::holdings() const {

@@ -71,6 +71,7 @@ void CachingAllocator::Impl::end_filling(const captures::Capture& capture) noexc
     Pool* const pool = pool_filled_by(capture);
     if (pool == nullptr) return;
     pool->filled_by = nullptr;
+    give_handles_back(*pool);
   }
   return_held_back();  // the next capture into the pool may need what this one has freed
 }

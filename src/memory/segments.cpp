@@ -7,6 +7,7 @@
 #include "memory/allocator_impl.h"
 #include "memory/framework_cache.h"
 #include "memory/lifetime/release_queue.h"
+#include "memory/node_memory.h"
 
 // Allocation and release of segments: everything that may wait for the device, done without the mutex.
 
@@ -60,7 +61,7 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
       ReleaseQueue::drain();
     memory::empty_framework_cache(device_);
     if (wait) wait_for_held_back();
-    check(device_.backend(), Call::memory_free, release_cached(nullptr));
+    release_unused();
     lock.lock();
     poll_held_back();
     if (MemoryBlock* const block = take_cached(pool, request, stream)) return give_out(block, request);
@@ -103,7 +104,7 @@ MemoryBlock* CachingAllocator::Impl::new_segment(Lock& lock, Pool& pool, const R
 
 void CachingAllocator::Impl::empty_cache() {
   ReleaseQueue::drain();
-  check(device_.backend(), Call::memory_free, release_cached(nullptr));
+  release_unused();
 }
 
 bool CachingAllocator::Impl::has_gone_streams() {
@@ -124,8 +125,13 @@ void CachingAllocator::Impl::synchronize_device() {
 
 bool CachingAllocator::Impl::empty_cache_for_others() {
   const std::uint64_t before = statistics().reserved_bytes;
-  check(device_.backend(), Call::memory_free, release_cached(nullptr));
+  release_unused();
   return statistics().reserved_bytes < before;
+}
+
+void CachingAllocator::Impl::release_unused() {
+  check(device_.backend(), Call::memory_free, release_cached(nullptr));
+  memory::NodeMemory::trim(device_);
 }
 
 // Releases the cached segments of one pool, or of all pools that no graph needs, to the driver. If graphs need that one

@@ -3,6 +3,7 @@
 #include "backend/check.h"
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
+#include "memory/node_memory.h"
 #include "reprise/memory.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -14,13 +15,15 @@ namespace reprise {
 
 using backend::Backend;
 using backend::Call;
-using backend::Checked;
 
 namespace {
 
-// The runtime takes such a call, and would refuse to instantiate the graph, without a reason.
-void refuse_in_body(const char* call, const StreamRef& stream) {
-  if (!captures::any_underway() || captures::find(stream).body == nullptr) return;
+// The capture of this library that the stream takes part in, or null. Refuses that of a body: the runtime takes such a
+// call, and would refuse to instantiate the graph, without a reason.
+std::shared_ptr<captures::Capture> capture_of(const char* call, const StreamRef& stream) {
+  if (!captures::any_underway()) return nullptr;
+  const captures::Found found = captures::find(stream);
+  if (found.body == nullptr) return found.part == captures::Part::own ? found.capture : nullptr;
   throw UsageError(
       text::format("{}: expected a stream that does not capture the body of a conditional node, which can neither "
                    "allocate nor free memory in the order of a stream; found one that does; take memory of the caching "
@@ -53,7 +56,7 @@ void refuse_in_body(const char* call, const StreamRef& stream) {
 void* allocate_async(std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("allocate_async");
   if (bytes == 0) return nullptr;
-  refuse_in_body("allocate_async", stream);
+  const std::shared_ptr<captures::Capture> capture = capture_of("allocate_async", stream);
   Backend& runtime = stream.device().backend();
   void* memory = nullptr;
   backend::Result result = runtime.memory_allocate_async(&memory, bytes, stream.native());
@@ -63,20 +66,31 @@ void* allocate_async(std::size_t bytes, const StreamRef& stream) {
     if (result == ErrorCode::out_of_memory) throw_out_of_memory(stream.device(), bytes);
   }
   backend::check(runtime, Call::memory_allocate_async, result);
+  if (capture != nullptr) memory::NodeMemory::allocated(*capture, stream.device(), memory, bytes);
   return memory;
 }
 
 void free_async(void* pointer, const StreamRef& stream) {
   const detail::PublicCall call("free_async");
   if (pointer == nullptr) return;
-  refuse_in_body("free_async", stream);
+  const std::shared_ptr<captures::Capture> capture = capture_of("free_async", stream);
   // At the start of a segment the driver would take it.
   if (const auto block = CachingAllocator::of(stream.device()).impl().find_block(pointer))
     throw UsageError(
         text::format("free_async: expected memory of allocate_async(); found {}, in a block of {} bytes of the caching "
                      "allocator; free that with CachingAllocator::deallocate(), or destroy its Buffer",
                      pointer, block->bytes));
-  Checked(stream.device().backend()).memory_free_async(pointer, stream.native());
+  Backend& runtime = stream.device().backend();
+  const backend::Result result = runtime.memory_free_async(pointer, stream.native());
+  if (result == ErrorCode::invalid_value)
+    if (const std::string graph = memory::NodeMemory::freed_with(pointer); !graph.empty())
+      throw UsageError(text::format(
+          "free_async: expected memory that is allocated; found {}, which the end of {} freed: what replays leave "
+          "allocated is the graph's with InstantiateFlags::auto_free_on_launch; free it while the graph lives, or "
+          "capture the graph without that flag (GraphOptions::instantiate_flags), and what it leaves is yours",
+          pointer, graph));
+  backend::check(runtime, Call::memory_free_async, result);
+  memory::NodeMemory::freed(capture.get(), pointer);
 }
 
 }  // namespace reprise

@@ -28,6 +28,7 @@ void add_in_body(const Operation& operation, const Depth& depth, const std::set<
   };
   if (operation.kind == Kind::draw) add("random numbers");
   if (operation.kind == Kind::scratch) add("pool memory");
+  if (operation.short_lived) add("short-lived streams");
   if (operation.beside) add("forks");
   if (operation.programmatic) add("programmatic launches");
   for (const How how : changes) {
@@ -77,6 +78,8 @@ void add_operation(const Operation& operation, Features& found) {
       found.insert("random numbers");
       break;
     case Kind::scratch:
+      if (operation.short_lived) found.insert("short-lived streams");
+      [[fallthrough]];
     case Kind::allocate:
       found.insert("pool memory");
       break;
@@ -130,6 +133,9 @@ const std::vector<std::string>& all_features() {
   static const std::vector<std::string> all = {"several streams",
                                                "several devices",
                                                "streams that end",
+                                               "short-lived streams",
+                                               "short-lived streams in children",
+                                               "short-lived streams in control flow",
                                                "pool memory",
                                                "no memory left",
                                                "random numbers",

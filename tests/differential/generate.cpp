@@ -34,6 +34,7 @@ class Generator {
     fork_bodies();
     launch_early();
     choose_generators();
+    end_streams_early();
     return program_;
   }
 
@@ -282,6 +283,15 @@ class Generator {
   void choose_generators() {
     const auto choose = [&](Operation& operation) {
       if (operation.kind == Kind::draw) operation.generator = below(generators_of_device);
+    };
+    for (Operation& each : program_.operations) choose(each);
+    for (Body& body : program_.bodies)
+      for (Operation& each : body.operations) choose(each);
+  }
+
+  void end_streams_early() {
+    const auto choose = [&](Operation& operation) {
+      operation.short_lived = operation.kind == Kind::scratch && one_in(2);
     };
     for (Operation& each : program_.operations) choose(each);
     for (Body& body : program_.bodies)

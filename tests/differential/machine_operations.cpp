@@ -69,7 +69,7 @@ void Machine::submit(const Operation& op, const StreamRef& stream, const Run& ru
     case Kind::while_:
       return run_flow(op, stream, run, number);
     case Kind::scratch:
-      return scratch(stream, place(op.out), place(op.in), op.value, op.count);
+      return (op.short_lived ? short_lived_scratch : scratch)(stream, place(op.out), place(op.in), op.value, op.count);
     default:
       return submit_other(op, stream, run, number);
   }

@@ -154,6 +154,14 @@ inline void scratch(const StreamRef& stream, Word* out, const Word* in, Word val
   launch(stream, shape(n), Map{}, out, other.data(), value + 1, n);
 }
 
+/// scratch() on a stream that is forked off, joined and destroyed: later ones may have its handle.
+inline void short_lived_scratch(const StreamRef& stream, Word* out, const Word* in, Word value, Word n) {
+  const Stream ends(stream.device());
+  ends.wait(stream);
+  scratch(ends, out, in, value, n);
+  stream.wait(ends.ref());
+}
+
 /// All bytes of out are set by a batch, which is a kernel of the library in a graph.
 inline void fill_batch(const StreamRef& stream, Word* out, unsigned char value, Word n) {
   const FillOp fill = make_fill(reinterpret_cast<unsigned char*>(out), value, n * sizeof(Word));

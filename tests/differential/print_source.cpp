@@ -120,8 +120,8 @@ std::string work_line(const Program& program, const Operation& op, const Where& 
       return format("copy_async({}, {}, {}, {});", address(program, op.out), address(program, op.in), bytes,
                     where.stream);
     case Kind::scratch:
-      return format("scratch({}, {}, {}, {:#x}U, {}U);", where.stream, address(program, op.out),
-                    address(program, op.in), op.value, op.count);
+      return format("{}({}, {}, {}, {:#x}U, {}U);", op.short_lived ? "short_lived_scratch" : "scratch", where.stream,
+                    address(program, op.out), address(program, op.in), op.value, op.count);
     case Kind::child: {
       const bool by_replay = program.bodies[static_cast<std::size_t>(op.body)].by_replay;
       const std::string child = by_replay ? format("bodies[{}].replay({})", op.body, where.stream)

@@ -101,6 +101,7 @@ struct Operation {
   Replaced replaced = Replaced::never;
   bool may_rest = false;      ///< the node is disabled in versions of that kind
   bool programmatic = false;  ///< of a kernel: LaunchConfig::programmatic
+  bool short_lived = false;   ///< of scratch: on a stream that is forked off, joined and destroyed
   bool beside = false;        ///< in a body: runs on a stream that is forked off, and joined after the next operation
 };
 

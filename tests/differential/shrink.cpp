@@ -113,6 +113,9 @@ class Shrinker {
       candidate.operations[i].programmatic = false;
       if (smallest_.operations[i].programmatic) smaller |= accept(candidate);
       candidate = smallest_;
+      candidate.operations[i].short_lived = false;
+      if (smallest_.operations[i].short_lived) smaller |= accept(candidate);
+      candidate = smallest_;
       candidate.operations[i].replaced = Replaced::never;
       if (smallest_.operations[i].replaced != Replaced::never) smaller |= accept(candidate);
       candidate = smallest_;
@@ -128,6 +131,7 @@ class Shrinker {
         };
         simplify(&Operation::varies, Varies::never);
         simplify(&Operation::programmatic, false);
+        simplify(&Operation::short_lived, false);
         simplify(&Operation::beside, false);
         simplify(&Operation::generator, 0U);
       }

@@ -37,7 +37,10 @@ Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
   return enter(Call::memory_pool_trim, [&] {
     CUmemoryPool pool = nullptr;
     const CUresult result = driver_.cuDeviceGetDefaultMemPool(&pool, device_);
-    return result == CUDA_SUCCESS ? driver_.cuMemPoolTrimTo(pool, bytes_to_keep) : result;
+    if (result != CUDA_SUCCESS) return result;
+    // Memory of allocation nodes has a pool of its own.
+    if (const CUresult trimmed = driver_.cuDeviceGraphMemTrim(device_); trimmed != CUDA_SUCCESS) return trimmed;
+    return driver_.cuMemPoolTrimTo(pool, bytes_to_keep);
   });
 }
 

@@ -23,6 +23,7 @@ static_assert(CUDA_VERSION >= 12040 && CUDA_VERSION < 14000,
   X(cuDeviceGetAttribute, 2000)               \
   X(cuDevicePrimaryCtxRetain, 7000)           \
   X(cuDeviceGetDefaultMemPool, 11020)         \
+  X(cuDeviceGraphMemTrim, 11040)              \
   X(cuCtxGetCurrent, 4000)                    \
   X(cuCtxSetCurrent, 4000)                    \
   X(cuCtxPushCurrent, 4000)                   \

@@ -24,6 +24,11 @@ bool is_registered(HostRuntime& runtime, const void* pointer) {
   return pointer_info(runtime, pointer).kind != MemoryKind::unregistered;
 }
 
+/// True of any address of a device, whether it is allocated or not.
+bool is_device_memory(HostRuntime& runtime, const void* pointer) {
+  return std::ranges::any_of(runtime.devices, [&](const auto& each) { return each->memory().contains(pointer); });
+}
+
 bool can_be_disabled(NodeType type) {
   return type == NodeType::kernel || type == NodeType::memcpy || type == NodeType::memset;
 }
@@ -117,9 +122,15 @@ Result HostBackend::check_bodies(const HostGraph& graph, bool in_body) const {
                   text::format("the body of a conditional node has a {} node, which it cannot have",
                                node_type_name(node->type)));
     const auto* const copy = std::get_if<MemcpyNodeParams>(&node->work);
-    if (in_body && copy != nullptr &&
-        (!is_registered(runtime_, copy->source) || !is_registered(runtime_, copy->destination)))
-      return fail(ErrorCode::invalid_value, "the body of a conditional node copies pageable memory; use pinned memory");
+    if (in_body && copy != nullptr)
+      for (const void* const address :
+           {static_cast<const void*>(copy->source), static_cast<const void*>(copy->destination)})
+        if (!is_registered(runtime_, address))
+          return fail(ErrorCode::invalid_value,
+                      is_device_memory(runtime_, address)
+                          ? "the body of a conditional node copies memory of the device that was freed since; keep "
+                            "what a graph uses until it is instantiated, or capture again"
+                          : "the body of a conditional node copies pageable memory; use pinned memory");
     for (const auto& inner : node->graphs)
       if (Result bad = check_bodies(*inner, in_body || node->type == NodeType::conditional); bad.failed()) return bad;
   }

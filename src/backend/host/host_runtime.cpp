@@ -92,6 +92,7 @@ void HostRuntime::wait_until_idle() {
     }
     for (const OperationRef& operation : last) executor.wait(operation);
   }
+  executor.wait_for_releases();  // launches hold user objects
   UserObject::wait_for_destructors(*this);
 }
 

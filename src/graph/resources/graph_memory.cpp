@@ -6,6 +6,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/resources/runtime_estimate.h"
 #include "memory/allocator_impl.h"
+#include "memory/node_memory.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
 #include "text/size.h"
@@ -18,6 +19,7 @@ GraphMemory graphs::memory_of(const Device& device, const GraphCounts& counts, M
   memory.graphs = counts.graphs;
   memory.executables = counts.executables;
   memory.nodes = counts.nodes;
+  memory.left_bytes = counts.left_bytes;
   CachingAllocator& allocator = CachingAllocator::of(device);
   memory.pool = pool ? allocator.statistics(pool) : allocator.impl().private_pools();
   if (const backend::Framework* const framework = backend::installed_framework()) {
@@ -45,7 +47,9 @@ GraphMemory CUDAGraph::memory() const {
 
 GraphMemory graph_memory(Device device) {
   const detail::PublicCall call("graph_memory");
-  return graphs::memory_of(device, graphs::live_graphs(device), {});
+  GraphMemory memory = graphs::memory_of(device, graphs::live_graphs(device), {});
+  memory.left_by_ended_bytes = memory::NodeMemory::on(device).of_ended;
+  return memory;
 }
 
 std::string GraphMemory::str() const {
@@ -56,6 +60,9 @@ std::string GraphMemory::str() const {
   if (tensor_reserved_bytes != 0)
     lines += text::format("pools of tensors: {} reserved, {} of it allocated\n", size(tensor_reserved_bytes),
                           size(tensor_allocated_bytes));
+  if (left_bytes + left_by_ended_bytes != 0)
+    lines += text::format("allocation nodes: {} that replays leave allocated, {} left by graphs that have ended\n",
+                          size(left_bytes), size(left_by_ended_bytes));
   lines += text::format("templates, estimated: {} of the host, {} of the device\n", size(estimate.template_host_bytes),
                         size(estimate.template_device_bytes));
   lines += text::format("executables, estimated: {} of the host, {} of the device\n",

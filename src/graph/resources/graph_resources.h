@@ -63,6 +63,8 @@ class GraphResources {
 
   /// Remembers launches, until release(), for release_after_launches().
   void track_launches() noexcept { tracked_ = true; }
+  /// None that is remembered: an empty one.
+  const memory::LastLaunch& last_launch() const noexcept { return last_launch_; }
   /// Queues an object that is not held, or not any more, until the launches that were remembered are over.
   void release_after_launches(std::shared_ptr<void> object) const;
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "reprise/device.h"
 
@@ -16,6 +17,7 @@ struct GraphCounts {
   std::size_t template_nodes = 0;
   std::size_t executables = 0;
   std::size_t executable_nodes = 0;
+  std::uint64_t left_bytes = 0;  ///< that replays leave allocated
 
   GraphCounts& operator+=(const GraphCounts& more) noexcept;
 };
@@ -36,8 +38,8 @@ class CountedGraph {
   CountedGraph(const CountedGraph&) = delete;
   CountedGraph& operator=(const CountedGraph&) = delete;
 
-  /// Notes that there is a template. \param nodes the number of all its nodes.
-  void captured(const Device& device, std::size_t nodes);
+  /// Notes that there is a template. \param nodes the number of all its nodes. \param left_bytes as GraphCounts.
+  void captured(const Device& device, std::size_t nodes, std::uint64_t left_bytes);
   void template_discarded() noexcept;
   void instantiated() noexcept;  ///< also when it replaces another executable
   void executable_destroyed() noexcept;
@@ -51,6 +53,7 @@ class CountedGraph {
  private:
   LiveGraphs* live_ = nullptr;  // of the device, null: not counted
   std::size_t nodes_ = 0;
+  std::uint64_t left_bytes_ = 0;
   bool has_template_ = false;
   bool has_executable_ = false;
 };

@@ -217,6 +217,8 @@ std::string to_json(const GraphMemory& memory) {
                   {"pool", json_of_pool(memory.pool)},
                   {"tensor_reserved_bytes", memory.tensor_reserved_bytes},
                   {"tensor_allocated_bytes", memory.tensor_allocated_bytes},
+                  {"left_bytes", memory.left_bytes},
+                  {"left_by_ended_bytes", memory.left_by_ended_bytes},
                   {"estimate",
                    {{"template_host_bytes", estimate.template_host_bytes},
                     {"template_device_bytes", estimate.template_device_bytes},

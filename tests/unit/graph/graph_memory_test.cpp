@@ -279,6 +279,23 @@ TEST_F(MemoryOfGraphs, MayBeQueriedWhileAnotherThreadMakesTheExecutable) {
   default_device().synchronize();  // the memory of the replays is given out again for another stream
 }
 
+TEST_F(MemoryOfGraphs, HasWhatReplaysLeaveWhichIsFreedWithTheGraph) {
+  constexpr std::size_t bytes = 256 * one_mib;
+  const std::uint64_t before = default_device().memory_info().free;
+  for (int i = 0; i < 20; ++i) {
+    CUDAGraph graph = capture([&] { fill_async(allocate_async(bytes), 1, bytes); });
+    graph.replay();
+    EXPECT_EQ(graph.memory().left_bytes, bytes);
+    EXPECT_EQ(graph_memory().left_bytes, bytes);
+  }
+  current_stream().synchronize();
+  release_finished_graphs();
+  CachingAllocator::of(default_device()).empty_cache();
+  EXPECT_EQ(graph_memory().left_bytes, 0U);
+  EXPECT_EQ(graph_memory().left_by_ended_bytes, 0U);
+  EXPECT_GE(default_device().memory_info().free + 4 * bytes, before);
+}
+
 TEST_F(MemoryOfGraphs, IsNotThatOfAnEmptyGraph) {
   CUDAGraph graph;
   EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph.memory(); }), "CUDAGraph::memory"));

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -32,6 +33,24 @@ TEST_F(Retained, ObjectsLiveAsLongAsTheGraph) {
   EXPECT_FALSE(watch_.expired());
   graph_.reset();
   EXPECT_TRUE(watch_.expired());
+}
+
+TEST_F(Retained, ObjectsWhoseDestructorReplaysTheGraphGetAnErrorThatNamesTheDestructor) {
+  struct Replays {
+    CUDAGraph& graph;
+    std::string& text;
+    ~Replays() {
+      text = text_of<UsageError>([&] { graph.replay(); });
+    }
+  };
+  std::string text;
+  capture_increment(graph_, x_);
+  graph_.retain(std::make_shared<Replays>(graph_, text));
+  graph_.reset();
+  EXPECT_TRUE(contains(text,
+                       "CUDAGraph::replay was called by the destructor of an object that another call of the same "
+                       "graph released"))
+      << text;
 }
 
 TEST_F(Retained, ObjectsCanBeAddedToAGraphThatWasCaptured) {

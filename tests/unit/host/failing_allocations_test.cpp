@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -75,6 +76,30 @@ void walk(void (*operation)(Setting&)) {
   s.x.write(std::vector<int>(100, 1));
   s.add();
   EXPECT_EQ(s.x.read(), std::vector<int>(100, 3));
+}
+
+// The first graph of a process whose memory the runtime releases, while the n-th allocation fails.
+[[noreturn]] void destroy_kept_graph_while_failing(std::size_t n) {
+  bool whole = false;
+  {
+    Setting s;
+    CUDAGraph graph(KeepGraph::yes);
+    capture(graph, [] { Buffer<char>(100).fill_bytes_async(1); });
+    const MempoolId pool = graph.pool();
+    {
+      const FailingNew failing(n);
+      graph.reset();
+    }
+    s.level();
+    whole = CachingAllocator::of(s.device).statistics(pool).reserved_bytes == 0;
+  }
+  std::_Exit(whole ? 0 : 1);
+}
+
+TEST(FailingAllocations, LeaveNoMemoryOfAKeptGraphThatEnds) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  for (std::size_t n = 1; n <= 4; ++n)
+    EXPECT_EXIT(destroy_kept_graph_while_failing(n), ::testing::ExitedWithCode(0), "") << n;
 }
 
 TEST(FailingAllocations, OfBuffersAndCopies) {

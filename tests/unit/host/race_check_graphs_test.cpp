@@ -199,5 +199,111 @@ TEST_F(RaceCheck, AnAccessesThatThrowsLeavesTheGraphAsItWas) {
   });
 }
 
+using Flag = std::uint32_t;
+
+struct CountDown {
+  REPRISE_KERNEL void operator()(Thread, Flag* flag) const { *flag -= 1; }
+  static auto accesses(Flag* flag) { return std::array{reads(flag, 1), writes(flag, 1)}; }
+};
+struct Draw {
+  REPRISE_KERNEL void operator()(Thread, PhiloxState, int*, std::size_t) const {}
+  static auto accesses(const PhiloxState& state, int* x, std::size_t count) {
+    return std::array{state.access(), writes(x, count)};
+  }
+};
+
+/// Streams that use memory beside one another, and end.
+void use_short_lived_streams(const StreamRef& here) {
+  const Event fork;
+  fork.record(here);
+  for (int i = 0; i < 4; ++i) {
+    const Stream ends;
+    fork.wait(ends);
+    const Buffer<int> temporary(n, ends);
+    write(ends, temporary);
+    here.wait(ends);
+  }
+}
+
+TEST_F(RaceCheck, StreamsThatEndInACaptureShareNoMemory) {
+  expect_reports(0, [] {
+    CUDAGraph g = capture([](const StreamRef& here) { use_short_lived_streams(here); });
+    g.replay();
+    Device::parse("host").synchronize();
+  });
+}
+
+TEST_F(RaceCheck, StreamsThatEndInTheCaptureOfACacheShareNoMemory) {
+  expect_reports(0, [] {
+    GraphCache cache;
+    for (int i = 0; i < 4; ++i) cache.run(1, [] { use_short_lived_streams(current_stream()); });
+    Device::parse("host").synchronize();
+  });
+}
+
+TEST_F(RaceCheck, StreamsThatEndInALoopShareNoMemory) {
+  expect_reports(0, [] {
+    const Buffer<Flag> flag(std::array{Flag{3}});
+    CUDAGraph g = capture([&] {
+      while_(flag.data(), [&](const StreamRef& inside) {
+        use_short_lived_streams(inside);
+        launch(inside, LaunchConfig{}, CountDown{}, flag.data());
+      });
+    });
+    g.replay();
+    Device::parse("host").synchronize();
+  });
+}
+
+TEST_F(RaceCheck, AStreamThatLeavesALoopLeavesItsMemoryThere) {
+  expect_reports(0, [] {
+    const Buffer<Flag> flag(std::array{Flag{3}});
+    const Stream side, beside;
+    CUDAGraph g = capture([&](const StreamRef& here) {
+      beside.wait(here);
+      while_(flag.data(), [&](const StreamRef& inside) {
+        side.wait(inside);
+        write(side, Buffer<int>(n, side));
+        inside.wait(side);
+        launch(inside, LaunchConfig{}, CountDown{}, flag.data());
+      });
+      side.wait(beside);
+      write(side, Buffer<int>(n, side));
+      here.wait(side);
+    });
+    g.replay();
+    Device::parse("host").synchronize();
+  });
+}
+
+TEST_F(RaceCheck, WordsOfRandomNumbersTakeNoMemoryOfAStreamThatEnded) {
+  expect_reports(0, [] {
+    const Generator generator(current_device(), 1);
+    const Buffer<int> x(n);
+    CUDAGraph g = capture([&](const StreamRef& here) {
+      use_short_lived_streams(here);
+      launch(here, LaunchConfig{}, Draw{}, generator.philox_state(1, here), x.data(), n);
+    });
+    g.replay();
+    Device::parse("host").synchronize();
+  });
+}
+
+TEST_F(RaceCheck, TheEndOfAGraphFreesWhatItsReplaysLeftWithoutARace) {
+  expect_reports(0, [] {
+    for (const KeepGraph keep : {KeepGraph::no, KeepGraph::yes}) {
+      const Stream stream;
+      {
+        CUDAGraph g(keep);
+        capture(g, [] { fill_async(allocate_async(4 * n), 1, 4 * n); });
+        g.replay(stream);
+      }
+      let_finish(stream);
+      while (graph_memory().left_bytes != 0) release_finished_graphs();
+      Device::parse("host").synchronize();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace reprise::race_test

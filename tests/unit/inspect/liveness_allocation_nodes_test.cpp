@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 TEST(LivenessOfAllocationNodes, IsCheckedWithAllAloneAndAsLongAsTheirGraphLivesTheyCount) {
   const SideStream stream;
   int* memory = nullptr;
-  std::optional<CUDAGraph> maker = capture([&] {
+  std::optional<CUDAGraph> maker = capture({.instantiate_flags = InstantiateFlags::none}, [&] {
     memory = static_cast<int*>(allocate_async(n * sizeof(int)));
     fill_async(memory, 1, n * sizeof(int));
   });

@@ -190,6 +190,8 @@ TEST(StatisticsInJson, HaveTheMemoryOfAGraph) {
   memory.pool.allocated_bytes = 5;
   memory.tensor_reserved_bytes = 6;
   memory.tensor_allocated_bytes = 7;
+  memory.left_bytes = 12;
+  memory.left_by_ended_bytes = 13;
   memory.estimate = {8, 9, 10, 11};
   const json found = json::parse(to_json(memory));
   EXPECT_EQ(found["pool"], json::parse(to_json(memory.pool)));
@@ -202,7 +204,9 @@ TEST(StatisticsInJson, HaveTheMemoryOfAGraph) {
   EXPECT_EQ(found["nodes"], 40);
   EXPECT_EQ(found["tensor_reserved_bytes"], 6);
   EXPECT_EQ(found["tensor_allocated_bytes"], 7);
-  EXPECT_EQ(found.size(), 7U);
+  EXPECT_EQ(found["left_bytes"], 12);
+  EXPECT_EQ(found["left_by_ended_bytes"], 13);
+  EXPECT_EQ(found.size(), 9U);
 }
 
 TEST(StatisticsInJson, HaveTheCountsOfAGraphWithEagerParts) {

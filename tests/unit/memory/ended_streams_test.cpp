@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <optional>
+#include <set>
+
 #include "tests/unit/memory/memory_fixture.h"
 
 namespace reprise::memory::test {
@@ -87,6 +91,92 @@ TEST_F(EndedStreams, TheirMemoryGoesBackToTheDriverWithTheRest) {
   }
   allocator_.empty_cache();
   EXPECT_EQ(all().reserved_bytes, 0u);
+}
+
+/// A capture with streams that take part in it for a while.
+class EndedStreamsInCapture : public MemoryTest {
+ protected:
+  EndedStreamsInCapture() { fork_.record(stream_); }
+
+  /// The block that a stream gets, uses and frees. It is forked off where the capture was at the fork, and joined.
+  void* used_by_another(const Event& fork) {
+    const Stream ends(device_);
+    fork.wait(ends);
+    void* const block = allocate(bytes, ends);
+    fill_async(block, 1, 64, ends);
+    free(block);
+    stream_.wait(ends);
+    return block;
+  }
+
+  OpenPool pool_{allocator_};
+  std::optional<PoolCapture> capture_{std::in_place, allocator_, pool_.id(), stream_};
+  const Event fork_{device_};
+};
+
+TEST_F(EndedStreamsInCapture, LeaveTheirMemoryToNoStreamThatMayRunBesideThem) {
+  // Among these is one with the handle of another one, if handles come back at all.
+  std::set<void*> blocks;
+  for (int i = 0; i < 5; ++i) blocks.insert(used_by_another(fork_));
+  EXPECT_EQ(blocks.size(), 5u);
+  EXPECT_TRUE(capture_->is_whole());
+}
+
+TEST_F(EndedStreamsInCapture, LeaveTheirMemoryToStreamsThatComeAfterThem) {
+  std::set<void*> blocks;
+  for (int i = 0; i < 5; ++i) {
+    const Event fork(device_);
+    fork.record(stream_);
+    blocks.insert(used_by_another(fork));
+  }
+  blocks.insert(allocate(bytes));
+  EXPECT_EQ(blocks.size(), 1u);
+  free(*blocks.begin());
+}
+
+TEST_F(EndedStreamsInCapture, LeaveABlockThatOutlivesThemOnceItIsFree) {
+  std::optional<Stream> ends(std::in_place, device_);
+  fork_.wait(*ends);
+  void* const block = allocate(bytes, *ends);
+  stream_.wait(*ends);
+  ends.reset();
+  void* const meanwhile = allocate(bytes);
+  EXPECT_NE(meanwhile, block);
+  free(block);
+  EXPECT_EQ(allocate(bytes), block);
+  free(block);
+  free(meanwhile);
+}
+
+TEST_F(EndedStreamsInCapture, LeaveTheirMemoryToThePool) {
+  void* const kept = allocate(512);
+  for (int i = 0; i < 5; ++i) used_by_another(fork_);
+  EXPECT_EQ(all().segments, 6u);
+  capture_.reset();
+  pool_.close();
+  EXPECT_EQ(all().segments, 1u);
+  free(kept);
+}
+
+TEST_F(EndedStreamsInCapture, HoldBackWhatTheyUsedOfOthers) {
+  void* const block = allocate(bytes);
+  {
+    const Stream ends(device_);
+    fork_.wait(ends);
+    allocator_.record_stream(block, ends);
+    fill_async(block, 1, 64, ends);
+    stream_.wait(ends);
+  }
+  free(block);
+  void* const next = allocate(bytes);
+  EXPECT_NE(next, block);
+  free(next);
+  capture_.reset();
+  free(allocate(512));  // while no capture is underway
+  const PoolCapture again(allocator_, pool_.id(), stream_);
+  EXPECT_EQ(std::min<void*>(allocate(bytes), allocate(bytes)), std::min(block, next)) << "both are free again";
+  free(block);
+  free(next);
 }
 
 TEST_F(EndedStreams, AStreamThatEndsBreaksNoCapture) {

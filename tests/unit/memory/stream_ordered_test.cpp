@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <stdexcept>
 #include <thread>
 
 #include "backend/check.h"
@@ -14,6 +16,7 @@
 namespace reprise::stream_ordered_test {
 namespace {
 
+using reprise::test::Gate;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -37,6 +40,16 @@ class StreamOrderedMemory : public ::testing::Test {
     copy_async(&value, memory, sizeof value);
     stream_.synchronize();
     return value;
+  }
+  /// Releases what graphs that have ended held, until as much is free.
+  bool comes_back(std::size_t free) {
+    for (int i = 0; i < 10000; ++i) {
+      release_finished_graphs();
+      simulator_.device().synchronize();
+      if (simulator_.device().memory_info().free == free) return true;
+      std::this_thread::yield();
+    }
+    return false;
   }
   std::size_t free_bytes() {
     stream_.synchronize();
@@ -219,6 +232,115 @@ TEST_F(StreamOrderedMemory, ThatAReplayLeftIsUsedAfterItAndFreedByTheNextReplay)
   graph.reset();
   EXPECT_EQ(value_at(memory), 5) << "it outlives the graph";
   free_async(memory);
+}
+
+constexpr std::size_t large = std::size_t{30} << 20;
+
+GraphOptions without_auto_free() {
+  GraphOptions options;
+  options.instantiate_flags = InstantiateFlags::none;
+  return options;
+}
+
+TEST_F(StreamOrderedMemory, ThatReplaysLeftIsFreedWithTheirGraph) {
+  const std::size_t before = free_bytes();
+  for (const KeepGraph keep : {KeepGraph::no, KeepGraph::yes})
+    for (int i = 0; i < 10; ++i) {
+      CUDAGraph graph(keep);
+      capture(graph, [&] { fill_async(allocate(large), 1, large); });
+      graph.replay();
+      graph.replay();
+      EXPECT_EQ(graph.memory().left_bytes, large);
+      EXPECT_EQ(graph_memory().left_bytes, large);
+    }
+  EXPECT_TRUE(comes_back(before));
+  EXPECT_EQ(graph_memory().left_bytes, 0U);
+  EXPECT_EQ(graph_memory().left_by_ended_bytes, 0U);
+}
+
+TEST_F(StreamOrderedMemory, ThatARunningReplayLeavesIsFreedAfterIt) {
+  const std::size_t before = free_bytes();
+  Gate gate;
+  {
+    CUDAGraph graph = capture([&] { fill_async(allocate(large), 1, large); });
+    backend::Checked(simulator_.device().backend()).launch_host_function({&Gate::pass, &gate}, stream_.native());
+    graph.replay();
+  }
+  release_finished_graphs();
+  gate.open();
+  EXPECT_TRUE(comes_back(before));
+}
+
+TEST_F(StreamOrderedMemory, FreedWithItsGraphCannotBeFreedAgain) {
+  void* memory = nullptr;
+  const std::size_t before = free_bytes();
+  {
+    CUDAGraph graph = capture({.name = "maker"}, [&] { memory = allocate(large); });
+    graph.replay();
+  }
+  EXPECT_TRUE(comes_back(before));
+  EXPECT_THAT(text_of<UsageError>([&] { free_async(memory); }),
+              AllOf(HasSubstr("which the end of the graph `maker` freed"), HasSubstr("auto_free_on_launch")));
+}
+
+TEST_F(StreamOrderedMemory, WithoutAutoFreeItIsTheProgramsAndOutlivesTheGraph) {
+  const std::size_t before = free_bytes();
+  int* memory = nullptr;
+  {
+    CUDAGraph graph = capture(without_auto_free(), [&] {
+      memory = allocate(large);
+      launch(LaunchConfig{}, SetTo{}, memory, 5);
+      free_async(allocate());
+    });
+    graph.replay();
+  }
+  release_finished_graphs();
+  EXPECT_EQ(value_at(memory), 5);
+  const GraphMemory listed = graph_memory();
+  EXPECT_EQ(listed.left_bytes, 0U);
+  EXPECT_EQ(listed.left_by_ended_bytes, large);
+  EXPECT_THAT(listed.str(), HasSubstr("0 bytes that replays leave allocated, 30.0 MiB left by graphs that have ended"));
+  const std::string out_of_memory = "30.0 MiB left by graphs that have ended";
+  EXPECT_THAT(text_of<OutOfMemoryError>([&] { (void)allocate(9 * large); }), HasSubstr(out_of_memory));
+  EXPECT_THAT(text_of<OutOfMemoryError>([&] { const Buffer<char> buffer(9 * large); }), HasSubstr(out_of_memory));
+  free_async(memory);
+  EXPECT_EQ(graph_memory().left_by_ended_bytes, 0U);
+  EXPECT_EQ(free_bytes(), before);
+}
+
+TEST_F(StreamOrderedMemory, ThatAnotherGraphFreesOutlivesItsGraph) {
+  int* memory = nullptr;
+  Buffer<int> result(1);
+  std::optional<CUDAGraph> maker = capture([&] {
+    memory = allocate(large);
+    launch(LaunchConfig{}, SetTo{}, memory, 5);
+  });
+  CUDAGraph user = capture([&] {
+    copy_async(result.data(), memory, sizeof(int));
+    free_async(memory);
+  });
+  maker->replay();
+  maker.reset();
+  release_finished_graphs();
+  EXPECT_EQ(graph_memory().left_by_ended_bytes, large);
+  user.replay();
+  EXPECT_EQ(result.read()[0], 5);
+  user.reset();
+  EXPECT_EQ(graph_memory().left_by_ended_bytes, 0U);
+}
+
+TEST_F(StreamOrderedMemory, ThatWasNeverAllocatedIsNotListed) {
+  {
+    const CUDAGraph graph = capture(without_auto_free(), [&] { (void)allocate(large); });
+  }
+  EXPECT_THROW(capture([&] {
+                 (void)allocate(large);
+                 throw std::runtime_error("the body fails");
+               }),
+               std::runtime_error);
+  release_finished_graphs();
+  EXPECT_EQ(graph_memory().left_by_ended_bytes, 0U);
+  EXPECT_EQ(graph_memory().left_bytes, 0U);
 }
 
 TEST_F(StreamOrderedMemory, WithoutAutoFreeAReplayIsRefusedWhileItIsAllocated) {

@@ -3,6 +3,8 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 
 #include "backend/host/host_runtime.h"
@@ -11,8 +13,8 @@
 
 namespace reprise::backend::host {
 
-/// Calls destructors, one after the other, on its own thread. Started at the first one; lives until the process ends.
-/// If the system starts no thread, a wait for the destructors calls them.
+/// Calls destructors, one after the other, on its own thread. Started with the first object, since the release of one
+/// must not fail; lives until the process ends. If the system starts no thread, a wait for the destructors calls them.
 class Reaper {
  public:
   static Reaper& instance() {
@@ -20,17 +22,25 @@ class Reaper {
     return *reaper;
   }
 
+  void start_ahead() {
+    const std::lock_guard lock(mutex_);
+    start();
+  }
+
   void push(UserObject& object) noexcept {
     const std::lock_guard lock(mutex_);
     (last_ != nullptr ? last_->next_ : first_) = &object;
     last_ = &object;
-    start();
+    try {
+      start();
+    } catch (const std::bad_alloc&) {
+    }
     condition_.notify_all();
   }
 
   void wait_for(const HostRuntime& runtime) {
     std::unique_lock lock(mutex_);
-    if (!start()) {
+    if (first_ != nullptr && !start()) {
       while (first_ != nullptr) call_first(lock);
       return;
     }
@@ -43,13 +53,14 @@ class Reaper {
   }
 
  private:
-  // With the mutex held, as what follows. False: there is no thread, and none can be started now.
-  bool start() noexcept {
-    if (started_ || first_ == nullptr) return true;
+  // With the mutex held, as what follows. False: there is no thread, and the system starts none now.
+  // Throws std::bad_alloc.
+  bool start() {
+    if (started_) return true;
     try {
       std::thread([this] { work(); }).detach();
       started_ = true;
-    } catch (const std::exception&) {
+    } catch (const std::system_error&) {
     }
     return started_;
   }
@@ -84,6 +95,11 @@ class Reaper {
   const HostRuntime* underway_ = nullptr;  // whose destructor is running
   bool started_ = false;
 };
+
+UserObject::UserObject(HostRuntime& runtime, void* object, void (*destructor)(void*), unsigned references)
+    : runtime_(runtime), object_(object), destructor_(destructor), references_(references) {
+  Reaper::instance().start_ahead();
+}
 
 void UserObject::destroy() {
   destructor_(object_);

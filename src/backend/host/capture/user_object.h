@@ -12,8 +12,8 @@ struct HostRuntime;
 /// dedicated thread, as by the driver: never on the releasing thread, and marked so that it cannot call the device.
 class UserObject {
  public:
-  UserObject(HostRuntime& runtime, void* object, void (*destructor)(void*), unsigned references)
-      : runtime_(runtime), object_(object), destructor_(destructor), references_(references) {}
+  /// \throws std::bad_alloc
+  UserObject(HostRuntime& runtime, void* object, void (*destructor)(void*), unsigned references);
   UserObject(const UserObject&) = delete;
   UserObject& operator=(const UserObject&) = delete;
 

@@ -151,6 +151,30 @@ bool Executor::try_wait(const OperationRef& operation) {
   return true;
 }
 
+void Executor::wait_for_releases() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t before = last_run_;
+  ++wait_for_runs_;
+  done_condition_.wait(lock, [&] {
+    for (const Run* run = runs_; run != nullptr; run = run->next)
+      if (run->number <= before) return false;
+    return true;
+  });
+  --wait_for_runs_;
+}
+
+void Executor::begin(Run& run) noexcept {
+  run = {++last_run_, runs_};
+  runs_ = &run;
+}
+
+void Executor::end(const Run& run) noexcept {
+  Run** at = &runs_;
+  while (*at != &run) at = &(*at)->next;
+  *at = run.next;
+  if (wait_for_runs_ != 0) done_condition_.notify_all();
+}
+
 void Executor::polled() {
   if (runs_by_steps()) [[unlikely]]
     return poll_by_steps();
@@ -211,9 +235,12 @@ void Executor::work() {
     }
     Task* task = ready_.pop_front();
     ++started_tasks_;
+    Run run;
+    begin(run);
     lock.unlock();
     while (task != nullptr) task = task->run();
     lock = lock_shortly(mutex_);
+    end(run);
   }
 }
 

@@ -175,11 +175,22 @@ class Executor {
   /// \return true if the operation is complete.
   bool try_wait(const OperationRef& operation);
 
+  /// Waits until no thread is running a task that it has begun before the call: those of operations that are complete
+  /// release what they hold. Not on a thread that runs one.
+  void wait_for_releases();
+
   /// Notifies an unsuccessful poll. May add a worker when all of them are blocked; by steps: makes one, unless another
   /// thread is making one or no task is ready. The caller must hold no lock of the runtime.
   void polled();
 
  private:
+  /// A worker, or a step, that runs tasks one after another.
+  struct Run {
+    std::uint64_t number = 0;
+    Run* next = nullptr;
+  };
+  void begin(Run& run) noexcept;         // with the mutex held
+  void end(const Run& run) noexcept;     // with the mutex held
   void push_ready(Task& task) noexcept;  // with the mutex held
   void relieve();                        // with the mutex held
   void try_start_worker() noexcept;      // with the mutex held
@@ -201,6 +212,9 @@ class Executor {
   bool ending_ = false;
   std::unique_ptr<Chooser> chooser_;  // null: on threads
   bool stepping_ = false;             // a thread makes a step
+  Run* runs_ = nullptr;               // underway
+  std::uint64_t last_run_ = 0;        // number of the last one
+  unsigned wait_for_runs_ = 0;        // threads in wait_for_releases()
   std::uint64_t started_tasks_ = 0;   // for relieve(): changes with every progress
   std::uint64_t seen_started_tasks_ = 0;
   std::chrono::steady_clock::time_point seen_at_;

@@ -45,9 +45,12 @@ void Executor::poll_by_steps() {
 void Executor::step(std::unique_lock<std::mutex>& lock) {
   Task* const task = ready_.take(chooser_->choose(ready_.size()));
   stepping_ = true;
+  Run run;
+  begin(run);
   lock.unlock();
   Task* const next = task->run();
   lock.lock();
+  end(run);
   stepping_ = false;
   if (next != nullptr) ready_.push_back(*next);
   done_condition_.notify_all();

@@ -485,5 +485,20 @@ TEST_F(ControlFlow, AGraphWithItIsNoChildAndCannotBeUpdatedButRecaptured) {
   EXPECT_EQ(first(x_), 11);
 }
 
+TEST(ControlFlowOnTheHostDevice, ABodyWhoseMemoryWentBackToTheDriverIsNoBodyThatCopiesPageableMemory) {
+  const HostSimulator simulator;
+  const DeviceGuard guard(simulator.device());
+  const Stream stream;
+  const StreamGuard stream_guard(stream);
+  const Buffer<Flag> flag(std::array<Flag, 1>{1});
+  Buffer<char> from(std::size_t{30} << 20), to(4);
+  CUDAGraph graph(KeepGraph::yes);
+  capture(graph, [&] { if_(flag.data(), [&] { copy_async(to.data(), from.data(), 4); }); });
+  from.reset();
+  CachingAllocator::of(simulator.device()).empty_cache();
+  const std::string text = text_of<BackendError>([&] { graph.instantiate(); });
+  EXPECT_TRUE(contains(text, "copies memory of the device that was freed since")) << text;
+}
+
 }  // namespace
 }  // namespace reprise::graphs::test
