@@ -295,7 +295,7 @@ void GraphedCapture::check_changed_samples() const {
 
 // The option may be off: memory that is dead by now would be so in every replay.
 void GraphedCapture::capture(CUDAGraph& graph, const std::function<void()>& body) const {
-  const char* const call = source_.maker.c_str();
+  constexpr const char* call = "capture";
   auto& liveness = graphs::GraphAccess::of(graph, call).listeners.liveness();
   liveness.look_for_freed_tensors();
   reprise::capture(graph, graph_options(), body);

@@ -49,7 +49,7 @@ TEST_F(FreedInTheCapture, AnInputIsDeadInEachReplayAlsoWhereNoOptionLooksForInpu
     x_.reset();
   });
   const DeadInputError error = refusal(graph_);
-  EXPECT_THAT(addresses(error.inputs()), ElementsAre(address));
+  ASSERT_THAT(addresses(error.inputs()), ElementsAre(address));
   EXPECT_THAT(error.inputs()[0].nodes, ElementsAre("kernel reprise::graphs::test::Multiply (node 1)"));
   EXPECT_THAT(error.what(), HasSubstr("CUDAGraph::replay: 1 input of the graph is dead: it reads or writes memory that "
                                       "was freed before its capture ended. Nothing was launched."));
