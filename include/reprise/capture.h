@@ -109,6 +109,11 @@ class CaptureBody {
 /// out, as a Buffer that it assigns. Each replay writes it again. Its contents are valid from one replay to the next
 /// one; it may be freed before or after the graph is destroyed, and stays mapped until both are gone.
 ///
+/// *Work on other streams* than the captured one, and those that were forked off it, is no part of the graph. Functions
+/// of this library refuse it on this thread with UsageError, on the legacy default stream, on the stream that was
+/// current before, and on streams of other devices, except in relaxed mode of the thread (CaptureModeGuard). That holds
+/// in the scope `graph` as well.
+///
 /// `body` runs once, before that GraphOptions::warmup times, and once more with InputOptions::confirm or
 /// GraphOptions::check_frozen_values. An exception of `body` abandons the capture and propagates. \throws what
 /// CUDAGraph::capture_begin and capture_end throw; UsageError if `body` is empty.

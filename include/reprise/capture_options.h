@@ -53,9 +53,10 @@ struct InputOptions {
   /// GraphOptions::check_frozen_values compares the same two captures.
   /// With capture() only.
   bool confirm = false;
-  /// Allows captured copies from and to local variables that are gone when the capture has ended: addresses in the part
-  /// of the ending thread's stack whose functions have returned, which each replay would read or write. Without it such
-  /// a capture is refused, also where no other option looks for inputs.
+  /// Allows captured copies from and to local variables that are gone when the capture has ended, and functions of
+  /// launch_host() that refer to such variables: addresses in the part of the ending thread's stack whose functions
+  /// have returned, which each replay would read or write. Without it such a capture is refused, also where no other
+  /// option looks for inputs.
   bool allow_stack = false;
 };
 

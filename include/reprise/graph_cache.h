@@ -112,9 +112,9 @@ struct CacheFailure {
 /// *Each call takes effect once.* A capture runs nothing on the device; the replay after it does. The code of the body
 /// on the host runs when the body runs eagerly or is captured, not in a replay; in a call whose capture fails it runs
 /// twice. The body submits its work to the current stream, or to streams that are forked from it and joined: work on
-/// the caller's stream, which is another one while the body is captured, is executed at once and missing in replays.
-/// If a call of this library submits such work, the call of the cache throws UsageError, and the key runs eagerly from
-/// then on.
+/// the caller's stream, which is another one while the body is captured, or on the legacy default stream, would be
+/// executed at once and be missing in replays. A call of this library that submits such work throws UsageError, as does
+/// the call of the cache, and the key runs eagerly from then on.
 ///
 /// *Errors.* An exception of a body that runs eagerly is the caller's, and changes nothing here. Where the body throws
 /// in a capture, it runs once more, eagerly, if the exception may be one of the capture: an Error of this library, or

@@ -169,6 +169,8 @@ class REPRISE_EXPORT StreamGuard {
 /// Sets the calling thread's capture mode for potentially unsafe calls until the end of the scope
 /// (`cudaThreadExchangeStreamCaptureMode`): in `relaxed`, calls such as `cudaMalloc` and `cudaEventQuery` are executed
 /// while this thread captures, instead of breaking the capture. What a capture forbids in each mode stays forbidden.
+/// Work that a body submits to a stream outside of its capture, which functions of this library refuse otherwise, is
+/// executed at once in this mode.
 /// Must begin and end on one thread: ended on another one, it changes nothing, with a warning.
 class REPRISE_EXPORT CaptureModeGuard {
  public:

@@ -58,8 +58,7 @@ class Monitor {
 
   /// While the result lives, the first call that submits work to a stream of a capture is noted: of this library's
   /// calls, and of all while watch_calls() watches this capture. Never null.
-  /// \param last the last node that was captured on the stream. Null for a stream that takes part in no capture: noted
-  ///        is work of the calling thread that is executed at once.
+  /// \param last the last node that was captured on the stream.
   virtual std::unique_ptr<WorkWatch> watch_work(StreamHandle stream, GraphNodeHandle last) = 0;
 
   /// While the result lives, launches of the executable are timed node by node. Null if that is not possible; `why` is
