@@ -33,7 +33,10 @@ namespace reprise::cache_detail {
 struct InputMemory {
   void* data = nullptr;
   std::size_t bytes = 0;
-  bool written = false;  ///< the body may change it
+  bool written = false;        ///< the body may change it
+  bool padded = true;          ///< by run_padded(): has as many rows as the length
+  std::uint64_t pattern = 0;   ///< of the rows behind the length, repeated
+  unsigned pattern_bytes = 1;  ///< 1, 2, 4 or 8
 };
 
 /// Results of a body.
@@ -240,15 +243,26 @@ class BodyOf final : public Body {
   F& function_;
 };
 
-/// The memory of inputs.
-/// \throws UsageError for inputs of a padded call without rows.
-template <class... T>
-std::array<InputMemory, sizeof...(T)> memory_of(const std::tuple<DeviceView<T>...>& inputs, const Lengths& lengths) {
-  std::size_t number = 0;
-  std::apply([&](const auto&... each) { (check_rows("input", number++, each.size(), lengths.length), ...); }, inputs);
-  const auto list = [](const auto&... each) {
-    return std::array<InputMemory, sizeof...(T)>{
-        InputMemory{const_cast<std::remove_const_t<T>*>(each.data()), each.size_bytes(), !std::is_const_v<T>}...};
+/// \throws UsageError for an input of a padded call without rows.
+template <class T>
+InputMemory memory_of(const DeviceView<T>& input, std::size_t number, const Lengths& lengths) {
+  check_rows("input", number, input.size(), lengths.length);
+  return {const_cast<std::remove_const_t<T>*>(input.data()), input.size_bytes(), !std::is_const_v<T>};
+}
+template <class T>
+InputMemory memory_of(const PaddedInput<T>& input, std::size_t number, const Lengths& lengths) {
+  InputMemory memory = memory_of(input.input(), number, input.value() ? lengths : Lengths());
+  memory.padded = input.value().has_value();
+  memory.pattern_bytes = sizeof(T);
+  if (memory.padded) std::memcpy(&memory.pattern, &*input.value(), sizeof(T));
+  return memory;
+}
+/// The memory of inputs, in order.
+template <class... Input>
+std::array<InputMemory, sizeof...(Input)> memory_of(const std::tuple<Input...>& inputs, const Lengths& lengths) {
+  const auto list = [&](const auto&... each) {
+    std::size_t number = 0;
+    return std::array<InputMemory, sizeof...(Input)>{memory_of(each, number++, lengths)...};
   };
   return std::apply(list, inputs);
 }

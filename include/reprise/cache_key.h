@@ -69,9 +69,10 @@ class REPRISE_EXPORT CacheKey {
     (add(more), ...);
   }
 
-  /// Appends a field. \returns this key.
+  /// Appends a field. \returns this key. \throws UsageError for a null pointer as a text; so does the constructor.
   template <cache_detail::KeyValue T>
   CacheKey& add(const T& value) {
+    require_texts(value);
     ++fields_;
     append(value);
     return *this;
@@ -90,6 +91,16 @@ class REPRISE_EXPORT CacheKey {
  private:
   enum class Kind : std::uint64_t { integer, large, boolean, character, single, twice, text, type, range };
 
+  template <class T>
+  static void require_texts(const T& value) {
+    if constexpr (cache_detail::KeyText<T> && std::is_pointer_v<T>) {
+      if (value == nullptr) refuse_null_text();
+    } else if constexpr (cache_detail::KeyRange<T>) {
+      using Element = std::ranges::range_value_t<T>;
+      if constexpr (std::is_pointer_v<Element> || cache_detail::KeyRange<Element>)
+        for (const auto& element : value) require_texts(static_cast<const Element&>(element));
+    }
+  }
   template <class T>
   void append(const T& value) {
     if constexpr (std::same_as<T, bool>) {
@@ -128,6 +139,7 @@ class REPRISE_EXPORT CacheKey {
   }
   std::uint64_t word(std::size_t i) const noexcept { return i < few_.size() ? few_[i] : more_[i - few_.size()]; }
   void append_text(Kind kind, std::string_view text);
+  [[noreturn]] static void refuse_null_text();
   std::string field_text(std::size_t& at) const;
   bool same(const CacheKey& other) const noexcept;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstddef>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 
@@ -39,6 +41,25 @@ class DeviceView {
   std::size_t size_ = 0;
 };
 
+/// An input of GraphCache::run_padded() that is not filled up with zeros, made by padded_with() or not_padded(). Holds
+/// a view.
+template <class T>
+class PaddedInput {
+ public:
+  using value_type = std::remove_const_t<T>;
+  static_assert(std::is_trivially_copyable_v<value_type> && sizeof(T) <= 8 && std::has_single_bit(sizeof(T)),
+                "a value that fills up rows has 1, 2, 4 or 8 bytes");
+
+  /// \param value of the rows behind the true length; nullopt: the input has no rows, and the body gets it as it is.
+  PaddedInput(DeviceView<T> input, std::optional<value_type> value) noexcept : input_(input), value_(value) {}
+  const DeviceView<T>& input() const noexcept { return input_; }
+  const std::optional<value_type>& value() const noexcept { return value_; }
+
+ private:
+  DeviceView<T> input_;
+  std::optional<value_type> value_;
+};
+
 namespace cache_detail {
 
 template <class T>
@@ -51,6 +72,28 @@ template <class T>
 struct InputOf<DeviceView<T>> {
   using type = DeviceView<T>;
 };
+template <class T>
+struct InputOf<PaddedInput<T>> {
+  using type = PaddedInput<T>;
+};
+
+/// The type of the values that an input views, const if they are only read.
+template <class Input>
+struct ValuesOf;
+template <class T>
+struct ValuesOf<DeviceView<T>> {
+  using type = T;
+};
+template <class T>
+struct ValuesOf<PaddedInput<T>> {
+  using type = T;
+};
+
+/// The view of an input.
+template <class T>
+auto view_of(const T& input) {
+  return typename InputOf<T>::type(input);
+}
 
 }  // namespace cache_detail
 
@@ -60,8 +103,25 @@ DeviceView<T> inout(Buffer<T>& buffer) noexcept {
   return {buffer.data(), buffer.size()};
 }
 
+/// An input of GraphCache::run_padded() whose rows behind the true length have this value, not zeros: an index that the
+/// body leaves out, for example. Takes what inputs() takes.
+template <class Memory>
+auto padded_with(const Memory& input, typename decltype(cache_detail::view_of(input))::value_type value) {
+  using View = decltype(cache_detail::view_of(input));
+  return PaddedInput<typename cache_detail::ValuesOf<View>::type>(cache_detail::view_of(input), value);
+}
+
+/// An input of GraphCache::run_padded() without rows, such as the true length, or weights: the body gets it as it is,
+/// and it has the same size in all calls of a key.
+template <class Memory>
+auto not_padded(const Memory& input) {
+  using View = decltype(cache_detail::view_of(input));
+  return PaddedInput<typename cache_detail::ValuesOf<View>::type>(cache_detail::view_of(input), std::nullopt);
+}
+
 /// The inputs of a call of a GraphCache, for its body: a Buffer as memory that is only read, `inout(buffer)` as memory
-/// that is changed, a CacheResult of another call, a DeviceView as it is. They must live until the work that was
+/// that is changed, a CacheResult of another call, a DeviceView as it is; for run_padded() also padded_with() and
+/// not_padded(). They must live until the work that was
 /// submitted with them has completed.
 /// \throws UsageError for a CacheResult that a later call of its key has overwritten.
 template <class... Memory>

@@ -107,6 +107,8 @@ struct CacheFailure {
 ///                            that would thrash
 ///     counted  -> eager      the capture failed, or its graph needs more than max_bytes: each call runs eagerly
 ///     captured -> eager      check_every found a difference, or its capture failed
+///     counted  -> counted    a call of another thread, not of the body, broke the capture: this call runs eagerly, and
+///                            a later one captures again; after ten such captures in a row the key is eager
 ///     any      -> unknown    forget(), clear(); the record of a key without a graph is evicted (`max_keys`)
 ///
 /// *Each call takes effect once.* A capture runs nothing on the device; the replay after it does. The code of the body
@@ -114,7 +116,11 @@ struct CacheFailure {
 /// twice. The body submits its work to the current stream, or to streams that are forked from it and joined: work on
 /// the caller's stream, which is another one while the body is captured, or on the legacy default stream, would be
 /// executed at once and be missing in replays. A call of this library that submits such work throws UsageError, as does
-/// the call of the cache, and the key runs eagerly from then on.
+/// the call of the cache, and the key runs eagerly from then on; likewise where the body passes a Parameter to launch(),
+/// which nothing could set later.
+///
+/// *Control flow* runs in graphs only. A key whose graph has some is captured where another one would run eagerly: its
+/// graph takes the place of others, with one warning for the cache if these are in use. Set `capture_after = 0`.
 ///
 /// *Errors.* An exception of a body that runs eagerly is the caller's, and changes nothing here. Where the body throws
 /// in a capture, it runs once more, eagerly, if the exception may be one of the capture: an Error of this library, or
@@ -182,15 +188,16 @@ class REPRISE_EXPORT GraphCache {
   /// As run(), padded: `length` is rounded up by GraphCacheOptions::padding, and becomes the last field of the key,
   /// also for forget(), contains() and failure(). Each input has `length` rows, its leading dimension; the body gets
   /// the padded length and copies of the inputs that are padded with zero bytes, and returns buffers with as many rows.
-  /// Results show the first `length` rows of them. What is changed in an `inout` input, without the padding, is copied
-  /// back.
-  /// \throws UsageError without GraphCacheOptions::padding, for a length of 0, for inputs or results whose sizes are no
-  ///         multiple of the length.
-  template <class... T, class F>
-  auto run_padded(const CacheKey& key, std::size_t length, const std::tuple<DeviceView<T>...>& inputs, F&& body) {
+  /// padded_with() gives an input another value, and not_padded() takes one without rows, as it is. Results show the
+  /// first `length` rows of them. What is changed in an `inout` input, without the padding, is copied back.
+  /// \throws UsageError without GraphCacheOptions::padding, for a length of 0, for inputs or results with rows whose
+  ///         sizes are no multiple of the length.
+  template <class... Input, class F>
+  auto run_padded(const CacheKey& key, std::size_t length, const std::tuple<Input...>& inputs, F&& body) {
     const cache_detail::Lengths lengths{length, padded_length(length)};
-    return run_lengths<T...>(CacheKey(key).add(lengths.padded), inputs,
-                             cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
+    return run_lengths<typename cache_detail::ValuesOf<Input>::type...>(
+        CacheKey(key).add(lengths.padded), inputs,
+        cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
   }
 
   /// Captures a key ahead, whatever `capture_after` is. Nothing takes effect: of the inputs the sizes count.
@@ -208,11 +215,12 @@ class REPRISE_EXPORT GraphCache {
     return capture_lengths<>(key, std::tuple<>(), body, {});
   }
   /// As above, for run_padded().
-  template <class... T, class F>
-  bool capture_padded(const CacheKey& key, std::size_t length, const std::tuple<DeviceView<T>...>& inputs, F&& body) {
+  template <class... Input, class F>
+  bool capture_padded(const CacheKey& key, std::size_t length, const std::tuple<Input...>& inputs, F&& body) {
     const cache_detail::Lengths lengths{length, padded_length(length)};
-    return capture_lengths<T...>(CacheKey(key).add(lengths.padded), inputs,
-                                 cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
+    return capture_lengths<typename cache_detail::ValuesOf<Input>::type...>(
+        CacheKey(key).add(lengths.padded), inputs,
+        cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
   }
 
   /// Captures a list ahead: calls `each` with every element, which calls capture() for it and returns what that does.

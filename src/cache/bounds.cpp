@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cache/graph_cache_impl.h"
 #include "memory/lifetime/release_queue.h"
@@ -51,8 +54,14 @@ void GraphCache::Impl::release_old() {
   }
   if (!has_age) return;
   const Clock::time_point time = clock_now();
-  for (Record* oldest = records.oldest(); oldest != nullptr && time - oldest->time > options.max_age;
-       oldest = records.oldest())
+  // Without signed overflow, whatever the clock returns.
+  const auto is_old = [&](const Record& record) {
+    if (time <= record.time) return false;
+    const auto count = [](Clock::duration duration) { return static_cast<std::uint64_t>(duration.count()); };
+    return count(time.time_since_epoch()) - count(record.time.time_since_epoch()) >
+           count(std::chrono::duration_cast<Clock::duration>(options.max_age));
+  };
+  for (Record* oldest = records.oldest(); oldest != nullptr && is_old(*oldest); oldest = records.oldest())
     evict(*oldest, RecaptureCause::evicted_age);
 }
 
@@ -81,14 +90,59 @@ bool GraphCache::Impl::may_be_forgotten() const {
   return records.has_forgotten() && (evicts_for_bytes || records.entries() >= options.max_entries);
 }
 
-void GraphCache::Impl::warn_of_thrashing(const CacheKey& key) {
+void GraphCache::Impl::warn_of_thrashing(const CacheKey& key, bool needs_capture) {
   if (std::exchange(warned_of_thrashing, true)) return;
-  warn(text::format(
-      "GraphCache: key {} runs eagerly, because its graph would take the place of another one that is in "
-      "use: the cache holds {} graphs (max_entries = {}) with {} bytes (max_bytes = {}), and remembers "
+  const std::string bounds = text::format(
+      "the cache holds {} graphs (max_entries = {}) with {} bytes (max_bytes = {}), and remembers "
       "{} keys without one (max_keys = {}). Raise the bound that is reached, or map more calls to one key "
       "(padding). Further keys are not reported; statistics() counts them.",
-      key_text(key), records.entries(), options.max_entries, bytes(), max_bytes, records.others(), options.max_keys));
+      records.entries(), options.max_entries, bytes(), max_bytes, records.others(), options.max_keys);
+  if (needs_capture)
+    warn(
+        text::format("GraphCache: key {} is captured again, and takes the place of another graph that is in use, since "
+                     "its body has control flow, which does not run eagerly: {}",
+                     key_text(key), bounds));
+  else
+    warn(
+        text::format("GraphCache: key {} runs eagerly, because its graph would take the place of another one that is "
+                     "in use: {}",
+                     key_text(key), bounds));
+}
+
+// A cache whose keys are all in use has called each `capture_after` times, and captured it, before its calls are hits.
+// Several times as many calls without one, and more than hits meanwhile, are those of keys that come and go.
+void GraphCache::Impl::warn_if_unsettled() {
+  constexpr std::uint64_t least = 256;
+  const std::uint64_t enough = std::max(least, 4 * (std::uint64_t{options.capture_after} + 1) * options.max_entries);
+  if (warned_of_unsettled || ++calls_without_hit < enough) return;
+  const std::uint64_t without = std::exchange(calls_without_hit, 0), hits_meanwhile = hits - hits_before;
+  hits_before = hits;
+  if (hits_meanwhile >= without) return;
+  warned_of_unsettled = true;
+  warn(text::format(
+      "GraphCache{}: of the last {} calls {} replayed a graph: most calls have a key of their own. {}Leave out of the "
+      "key what the graph need not depend on, and pass it in memory of the device, or map more calls to one key "
+      "(padding). This is not reported again; statistics() counts eager runs and captures.",
+      options.name.empty() ? "" : " `" + options.name + "`", without + hits_meanwhile, hits_meanwhile,
+      changing_fields()));
+}
+
+// Names the fields of which most keys have values of their own.
+std::string GraphCache::Impl::changing_fields() const {
+  constexpr std::size_t most_keys = 256;
+  const std::vector<const CacheKey*> keys = records.last_used(most_keys);
+  std::vector<std::set<std::string>> values;
+  for (const CacheKey* const key : keys) {
+    const std::vector<std::string> fields = key->field_texts();
+    if (values.size() < fields.size()) values.resize(fields.size());
+    for (std::size_t i = 0; i < fields.size(); ++i) values[i].insert(fields[i]);
+  }
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (2 * values[i].size() > keys.size())
+      text += text::format("In the last {} keys {} has {} values. ", keys.size(),
+                           caches::field_name(options.key_fields, i), values[i].size());
+  return text;
 }
 
 void GraphCache::Impl::begin_pool() {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "reprise/error.h"
 #include "text/demangle.h"
 #include "text/format.h"
 
@@ -25,6 +26,10 @@ std::uint64_t CacheKey::hash() const noexcept {
   for (std::size_t i = 0; i < few; ++i)
     if (few_[i] != other.few_[i]) return false;
   return (words_ == few || more_ == other.more_) && types_ == other.types_;
+}
+
+void CacheKey::refuse_null_text() {
+  throw UsageError("CacheKey expected a text; found a null pointer. Pass an empty text where there is none.");
 }
 
 // Appends the length of the text, then its bytes, the last word padded with zeros.

@@ -13,14 +13,14 @@
 
 namespace reprise {
 
+std::string caches::field_name(const std::vector<std::string>& names, std::size_t field) {
+  return field < names.size() && !names[field].empty() ? names[field] : text::format("field {}", field);
+}
+
 namespace {
 
 constexpr std::size_t most_reasons = 256;       // further ones are counted together
 constexpr std::size_t most_compared_keys = 64;  // of those that were used last
-
-std::string field_name(const std::vector<std::string>& names, std::size_t field) {
-  return field < names.size() && !names[field].empty() ? names[field] : text::format("field {}", field);
-}
 
 std::size_t count_differences_of(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   std::size_t differ = std::max(a.size(), b.size()) - std::min(a.size(), b.size());
@@ -88,7 +88,7 @@ void GraphCache::Impl::count_recapture(const Record& record, caches::Entry& entr
   if (nearest == nullptr) return add_reason(RecaptureCause::new_key, "", "");
   if (fields.size() != of_nearest.size()) add_reason(RecaptureCause::new_key, "", "number of fields");
   for (std::size_t i = 0; i < std::min(fields.size(), of_nearest.size()); ++i)
-    if (fields[i] != of_nearest[i]) add_reason(RecaptureCause::new_key, "", field_name(options.key_fields, i));
+    if (fields[i] != of_nearest[i]) add_reason(RecaptureCause::new_key, "", caches::field_name(options.key_fields, i));
   if (options.explain) count_differences(RecaptureCause::new_key, *nearest->entry, entry);
 }
 

@@ -15,18 +15,21 @@ namespace {
 class PaddedInputs {
  public:
   PaddedInputs(const Call& call, const StreamRef& stream) : call_(call), stream_(stream) {
-    require_apart(call, std::vector<bool>(call.inputs.size(), true));
+    std::vector<bool> copied;
+    for (const InputMemory& each : call.inputs) copied.push_back(each.padded);
+    require_apart(call, copied);
     std::vector<CopyOp> ops;
     std::vector<FillOp> fills;
     for (const InputMemory& each : call.inputs) {
-      const std::size_t bytes = padded_bytes(each.bytes, call.lengths);
+      at_.push_back(each);
+      if (!each.padded) continue;
+      const std::size_t bytes = padded_bytes(each, call.lengths);
       unsigned char* const memory = memory_.emplace_back(bytes, stream).data();
-      at_.push_back({memory, bytes, each.written});
-      if (each.bytes == 0) continue;
-      ops.push_back({memory, each.data, each.bytes});
-      if (bytes > each.bytes) fills.push_back(make_fill<unsigned char>(memory + each.bytes, 0, bytes - each.bytes));
+      at_.back().data = memory;
+      at_.back().bytes = bytes;
+      if (each.bytes != 0) add_copy_in(each, memory, bytes, ops, fills);
     }
-    if (!ops.empty()) copy_batch_async(ops, stream);
+    if (!ops.empty()) copy_inputs_of(call, ops, stream);
     if (!fills.empty()) fill_batch_async(fills, stream);
   }
 
@@ -36,7 +39,7 @@ class PaddedInputs {
   void copy_back() const {
     std::vector<CopyOp> ops;
     for (std::size_t i = 0; i < at_.size(); ++i)
-      if (at_[i].written && call_.inputs[i].bytes != 0)
+      if (at_[i].written && at_[i].padded && call_.inputs[i].bytes != 0)
         ops.push_back({call_.inputs[i].data, at_[i].data, call_.inputs[i].bytes});
     if (!ops.empty()) copy_batch_async(ops, stream_);
   }

@@ -56,6 +56,12 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
   return ops;
 }
 
+// Threads of the body, such as those of a backward pass, run operators, or use the stream that is captured.
+bool broke_for_others(const std::optional<CaptureReport>& report) {
+  return report && report->broken_by && !report->broken_by->capturing_thread && report->operators.empty() &&
+         (!report->broken_by->stream || *report->broken_by->stream != report->stream);
+}
+
 // In the handler of an exception that left a capture; `of_body`: the body threw it.
 [[noreturn]] void throw_capture_failure(bool of_body, bool broken, const CUDAGraph& graph,
                                         const breakables::Recording& recording) {
@@ -66,7 +72,8 @@ std::vector<CopyOp> copies(std::span<const ResultMemory> from, std::span<const R
     return CaptureFailed{.failure = {what, report},
                          .after_effects = after_effects,
                          .of_body = of_body && !broken ? std::current_exception() : nullptr,
-                         .needs_effects = recording.refused()};
+                         .needs_effects = recording.refused(),
+                         .by_others = broke_for_others(report)};
   };
   try {
     throw;
@@ -98,7 +105,7 @@ bool is_broken(const StreamRef& stream) noexcept {
 std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const MempoolId& pool) try {
   return call.body.capture_itself(pool);
 } catch (const CaptureError& error) {
-  throw CaptureFailed{{error.what(), error.report()}};
+  throw CaptureFailed{.failure = {error.what(), error.report()}, .by_others = broke_for_others(error.report())};
 } catch (const std::exception& error) {
   throw CaptureFailed{.failure = {error.what()}, .missing = missing_memory(error)};
 }
@@ -117,16 +124,19 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate
       own_(capture_itself(call, shared.pool)) {
   if (own_ != nullptr) {
     shared.captured_themselves = true;
+    needs_capture_ = has_control_flow();
     return;
   }
   std::vector<InputMemory> at;
   for (const InputMemory& each : call.inputs) {
-    Input& input = inputs_.emplace_back(Input{padded_bytes(each.bytes, call.lengths), each.written});
+    Input& input = inputs_.emplace_back(Input{padded_bytes(each, call.lengths), each.written});
     at.push_back({memory_of(input), input.bytes, input.written});
   }
   lender_ = std::make_shared<Lender>(shared.device);
   lender_->key = std::move(key);
   capture(graph_, call, at, instantiate, run);
+  require_no_parameters();
+  needs_capture_ = has_control_flow();
   captured_ = true;
   breaks_have_run_ = !breaks_.empty();
   if (call.body.returns() == typeid(void)) lender_.reset();
@@ -141,6 +151,44 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate
     if (input.memory != nullptr) retain(input.memory);
   if (inputs_.empty() && lender_ == nullptr && breaks_.empty())
     plain_ = &graphs::GraphAccess::of(graph_, "GraphCache::run");
+}
+
+// Nothing sets the parameters of a graph that the cache hides. Thrown as an error that the body must not run again for:
+// an eager run would give the right values, and hide the mistake.
+void Entry::require_no_parameters() {
+  for (CUDAGraph* const graph : graphs()) {
+    graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(*graph, "GraphCache::run");
+    const std::lock_guard lock(impl.launch_mutex);
+    const std::optional<GraphNodeHandle> node = impl.parameters.first_node();
+    if (!node) continue;
+    const std::string what = text::format(
+        "GraphCache::run: expected a body that passes no Parameter to launch(); found one, for the {}. Nothing sets it "
+        "in a graph of a cache: each replay would have the value of the capture. Put the value into the key, or into "
+        "memory of the device that is an input. The key runs eagerly until forget().",
+        impl.node_text(*node));
+    throw CaptureFailed{.failure = {what}, .after_effects = std::make_exception_ptr(UsageError(what))};
+  }
+}
+
+bool Entry::has_control_flow() const {
+  const auto has_some = [](const CUDAGraph& graph) {
+    const graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, "GraphCache::run");
+    if (impl.template_graph == nullptr) return false;
+    const backend::Checked runtime(impl.backend());
+    std::vector<GraphNodeHandle> nodes;
+    runtime.graph_nodes(impl.template_graph, &nodes);
+    if (graphs::counts_of(graph).nodes == nodes.size()) return false;  // none has nodes of its own
+    return std::ranges::any_of(nodes, [&](GraphNodeHandle node) {
+      backend::NodeType type = backend::NodeType::empty;
+      runtime.graph_node_type(node, &type);
+      return type == backend::NodeType::conditional;
+    });
+  };
+  if (own_ != nullptr)
+    return std::ranges::any_of(own_->graphs(), [&](const CUDAGraph* each) { return has_some(*each); });
+  for (std::size_t i = 0; i < breaks_.size(); ++i)
+    if (has_some(breaks_[i].segment)) return true;
+  return has_some(graph_);
 }
 
 // Each segment retains it: after a replay that ends with an exception, those before the last one may still run.
@@ -290,15 +338,10 @@ void Entry::copy_inputs(const StreamRef& stream, const Call& call) {
   std::vector<FillOp> fills;
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Input& input = inputs_[i];
-    if (!input.copied) continue;
-    const std::size_t bytes = call.inputs[i].bytes;
-    ops.push_back({input.data(), call.inputs[i].data, bytes});
-    if (bytes < input.bytes)
-      fills.push_back(make_fill(reinterpret_cast<unsigned char*>(input.data()) + bytes, static_cast<unsigned char>(0),
-                                input.bytes - bytes));
+    if (input.copied) add_copy_in(call.inputs[i], input.data(), input.bytes, ops, fills);
   }
   if (ops.empty()) return;
-  shared_.last_launch.launch(stream, [&] { copy_batch_async(ops, stream); });
+  shared_.last_launch.launch(stream, [&] { copy_inputs_of(call, ops, stream); });
   if (!fills.empty()) shared_.last_launch.launch(stream, [&] { fill_batch_async(fills, stream); });
 }
 

@@ -18,6 +18,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/resources/live_graphs.h"
 #include "memory/lifetime/last_launch.h"
+#include "reprise/batch.h"
 #include "reprise/cache_body.h"
 #include "reprise/graph.h"
 #include "reprise/graph_cache.h"
@@ -58,6 +59,7 @@ struct CaptureFailed {
   bool of_part = false;        ///< `after_effects` is an error of the function of an eager part
   bool needs_effects = false;  ///< nothing may take effect, and the body has eager parts
   bool empty = false;          ///< the body submitted nothing to the capture
+  bool by_others = false;      ///< a call of another thread broke the capture, and it is none of the body's
   std::uint64_t missing = 0;   ///< bytes of device memory, at least, where that is the reason; else 0
 };
 
@@ -68,7 +70,15 @@ std::uint64_t missing_memory(const std::exception& error) noexcept;
 std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const MempoolId& pool);
 
 /// The bytes of an input as the body gets it.
-std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths);
+std::size_t padded_bytes(const InputMemory& input, const cache_detail::Lengths& lengths);
+/// Adds the copy of an input to `memory`, and the fill behind it up to the bytes that the body gets.
+void add_copy_in(const InputMemory& input, void* memory, std::size_t padded, std::vector<CopyOp>& copies,
+                 std::vector<FillOp>& fills);
+
+/// \throws UsageError for an input in memory that kernels of the device cannot use.
+void require_reachable(const Call& call, const Device& device);
+/// copy_batch_async() of inputs: names the input in what that throws for memory that kernels cannot use.
+void copy_inputs_of(const Call& call, std::span<const CopyOp> copies, const StreamRef& stream);
 
 /// \throws UsageError if an input that the body changes lies in the same memory as another one, and one of the two is
 /// copied: the body would see two memories.
@@ -138,6 +148,8 @@ class Entry {
   /// True if eager parts have run in the capture: the next launch completes that call.
   bool has_begun() const noexcept { return breaks_have_run_; }
 
+  /// True if graphs of the entry have control flow: the body cannot run eagerly.
+  bool needs_capture() const noexcept { return needs_capture_; }
   /// False for a body with eager parts, which cannot be captured without effect.
   bool can_be_checked() const noexcept { return breaks_.empty(); }
   /// Captures the body again with the inputs of a call, and compares. Nothing runs on the device.
@@ -195,6 +207,8 @@ class Entry {
   /// \param has_begun eager parts have run in this call: without memory, what they changed in inputs is copied back.
   std::shared_ptr<Lender> new_results(const StreamRef& stream, const Call& call, bool has_begun);
   void retain(const std::shared_ptr<void>& memory);
+  void require_no_parameters();
+  bool has_control_flow() const;
 
   // Members that a hit touches come first, see CUDAGraph::Impl.
   Shared& shared_;
@@ -213,6 +227,7 @@ class Entry {
   bool breaks_have_run_ = false;                      // for the next launch
   bool captured_ = false;
   bool grown_ = false;
+  bool needs_capture_ = false;
   CUDAGraph graph_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
+#include "backend/check.h"
 #include "cache/entry.h"
 #include "text/format.h"
 
@@ -8,15 +9,45 @@
 
 namespace reprise::caches {
 
-std::size_t padded_bytes(std::size_t bytes, const cache_detail::Lengths& lengths) {
-  if (lengths.padded == 0) return bytes;
+std::size_t padded_bytes(const InputMemory& input, const cache_detail::Lengths& lengths) {
+  if (lengths.padded == 0 || !input.padded) return input.bytes;
   std::size_t padded = 0;
-  if (__builtin_mul_overflow(bytes / lengths.length, lengths.padded, &padded) || padded > PTRDIFF_MAX)
+  if (__builtin_mul_overflow(input.bytes / lengths.length, lengths.padded, &padded) || padded > PTRDIFF_MAX)
     throw UsageError(text::format(
         "GraphCache::run_padded expected GraphCacheOptions::padding to return a length whose inputs fit into "
         "memory; found {} for the length {}.",
         lengths.padded, lengths.length));
   return padded;
+}
+
+void require_reachable(const Call& call, const Device& device) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const InputMemory& input = call.inputs[i];
+    if (input.bytes == 0) continue;
+    backend::PointerInfo info;
+    backend::Checked(device.backend()).allowing(ErrorCode::invalid_value).pointer_info(input.data, &info);
+    if (info.kind != backend::MemoryKind::unregistered) continue;
+    throw UsageError(
+        text::format("GraphCache::run: expected inputs in memory that kernels of device {} can use; found input {} in "
+                     "pageable memory "
+                     "of the host, or in memory of another runtime, at {}. Copy it to a Buffer or a HostBuffer before.",
+                     device.str(), i, static_cast<const void*>(input.data)));
+  }
+}
+
+void copy_inputs_of(const Call& call, std::span<const CopyOp> copies, const StreamRef& stream) try {
+  copy_batch_async(copies, stream);
+} catch (const UsageError&) {
+  require_reachable(call, stream.device());
+  throw;
+}
+
+void add_copy_in(const InputMemory& input, void* memory, std::size_t padded, std::vector<CopyOp>& copies,
+                 std::vector<FillOp>& fills) {
+  copies.push_back({memory, input.data, input.bytes});
+  if (padded > input.bytes)
+    fills.push_back(
+        {static_cast<std::byte*>(memory) + input.bytes, input.pattern, input.pattern_bytes, padded - input.bytes});
 }
 
 void require_apart(const Call& call, const std::vector<bool>& copied) {
@@ -41,7 +72,7 @@ void Entry::refuse_body(const Call& call, const char* name) const {
 }
 
 void Entry::require_fits(const Call& call, const char* name, std::size_t i) const {
-  const std::size_t bytes = padded_bytes(call.inputs[i].bytes, call.lengths);
+  const std::size_t bytes = padded_bytes(call.inputs[i], call.lengths);
   if (bytes != inputs_[i].bytes || call.inputs[i].written != inputs_[i].written)
     refuse(call, name,
            text::format("input {} with {} bytes{}", i, inputs_[i].bytes, inputs_[i].written ? ", inout" : ""),

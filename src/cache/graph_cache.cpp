@@ -6,6 +6,7 @@
 #include "cache/graph_cache_impl.h"
 #include "graph/resources/runtime_estimate.h"
 #include "text/format.h"
+#include "text/require_named.h"
 
 namespace reprise {
 
@@ -19,7 +20,12 @@ GraphCacheOptions checked_options(GraphCacheOptions options) {
   if (options.max_entries == 0) refuse_option("GraphCacheOptions::max_entries", "at least 1");
   if (options.max_keys == 0) refuse_option("GraphCacheOptions::max_keys", "at least 1");
   if (options.max_age.count() < 0) refuse_option("GraphCacheOptions::max_age", "0 or more");
+  text::require_named("GraphCacheOptions::inputs", options.inputs, {CacheInputs::patch, CacheInputs::copy},
+                      "CacheInputs::patch or CacheInputs::copy");
+  text::require_named("GraphCacheOptions::outputs", options.outputs, {CacheOutputs::alias, CacheOutputs::copy},
+                      "CacheOutputs::alias or CacheOutputs::copy");
   const GraphOptions& capture = options.capture;
+  graphs::require_named_options(capture);
   const auto belongs = [](const char* name) {
     refuse_option(name, "left as it is: the cache decides it. Remove the option");
   };
@@ -78,7 +84,9 @@ void GraphCache::clear() {
   const Impl::Lock lock(*impl_, "GraphCache::clear");
   impl_->records.clear();
   impl_->begin_pool();
-  impl_->warned_of_thrashing = impl_->warned_of_size = impl_->evicts_for_bytes = false;
+  impl_->warned_of_thrashing = impl_->warned_of_size = impl_->warned_of_unsettled = impl_->evicts_for_bytes = false;
+  impl_->calls_without_hit = 0;
+  impl_->hits_before = impl_->hits;
 }
 
 std::optional<CacheFailure> GraphCache::failure(const CacheKey& key) const {

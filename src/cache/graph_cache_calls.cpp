@@ -101,6 +101,7 @@ bool GraphCache::Impl::check(Record& record, const Call& call) {
   try {
     differences = record.entry->check(call);
   } catch (CaptureFailed& failure) {
+    if (failure.by_others && failure.after_effects == nullptr) return true;  // the next check has its turn
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
     cause = EagerCause::failed;
     if (failure.after_effects == nullptr) return false;
@@ -124,20 +125,42 @@ bool GraphCache::Impl::may_capture(const CacheKey& key, const Record* record) {
   cause = EagerCause::counted;
   failed.reset();
   if (record == nullptr) {
-    if (options.capture_after != 0 || !may_be_forgotten()) return options.capture_after == 0;
+    if (options.capture_after != 0) return false;
+    if (!may_be_forgotten()) return true;
+    if (records.entries() != 0) warn_of_thrashing(key, has_control_flow);
+    if (has_control_flow) return true;
     cause = EagerCause::thrashing;
-    if (records.entries() != 0) warn_of_thrashing(key);
     return false;
   }
   if (record->failure != nullptr) {
+    if (record->needs_capture) refuse_eager_run(*record);
     cause = record->too_large ? EagerCause::too_large : EagerCause::failed;
     return false;
   }
-  if (record->calls < options.capture_after) return false;
+  if (record->needs_capture) {
+    if (would_thrash(*record)) warn_of_thrashing(key, /*needs_capture=*/true);
+    return true;
+  }
+  const std::size_t waits = record->breaks == 0 ? 0 : (std::size_t{1} << (record->breaks - 1)) - 1;
+  if (record->calls < options.capture_after + waits) return false;
   if (record->wait == 0 && !would_thrash(*record)) return true;
   cause = EagerCause::thrashing;
-  warn_of_thrashing(key);
+  warn_of_thrashing(key, /*needs_capture=*/false);
   return false;
+}
+
+void GraphCache::Impl::refuse_eager_run(const Record& record) const {
+  throw UsageError(text::format(
+      "GraphCache::run: key {} has no graph, and its body has control flow, which does not run eagerly. It "
+      "has none because of this: {}",
+      key_text(record.key), record.failure->what));
+}
+
+bool GraphCache::Impl::note_broken(const CacheKey& key) {
+  constexpr unsigned most_breaks = 10;
+  Record& record = records.find_or_add(key);
+  record.calls = options.capture_after;
+  return ++record.breaks < most_breaks;
 }
 
 std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instantiate, const StreamRef* run) {
@@ -193,6 +216,11 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
     cause = EagerCause::failed;
     count(counts.failed_captures, begin);
+    if (failure.by_others && note_broken(call.key)) {
+      failed.reset();
+      if (failure.after_effects != nullptr) std::rethrow_exception(failure.after_effects);
+      return false;
+    }
     if (failure.after_effects == nullptr && !is_done(failure, call)) return false;
     Record& record = records.find_or_add(call.key);
     record.failure = std::exchange(failed, nullptr);
@@ -204,22 +232,36 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
   }
   const std::uint64_t added = added_bytes(*entry);
   if (added > max_bytes && !entry->has_begun()) {
+    const bool needs_capture = entry->needs_capture();
     discard(entry);
     failed = too_large(call.key, added);
     cause = EagerCause::too_large;
     count(counts.failed_captures, begin);
-    return false;
+    if (!needs_capture) return false;
+    Record& record = records.find_or_add(call.key);
+    record.failure = std::exchange(failed, nullptr);
+    record.too_large = record.needs_capture = true;
+    refuse_eager_run(record);
   }
   outcome = entry->launch(stream, call);
   count_recapture(records.find_or_add(call.key), *entry);
   count(counts.captures, begin);
   make_room();  // now that nothing fails any more
   Record& record = records.find_or_add(call.key);
-  records.set_entry(record, std::move(entry));
-  record.hits = 0;
+  const bool is_new = !record.evicted;
+  set_entry(record, std::move(entry));
   note_use(record);
   keep_within_bytes(record, added);
+  if (is_new) warn_if_unsettled();
   return true;
+}
+
+void GraphCache::Impl::set_entry(Record& record, std::shared_ptr<Entry> entry) {
+  record.needs_capture = entry->needs_capture();
+  has_control_flow = has_control_flow || record.needs_capture;
+  records.set_entry(record, std::move(entry));
+  record.hits = 0;
+  record.breaks = 0;
 }
 
 cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call, const StreamRef& stream) {
@@ -242,7 +284,10 @@ cache_detail::Outcome GraphCache::Impl::run_eagerly(Lock& lock, const Call& call
     record.too_large = why == EagerCause::too_large;
     release(record);
   }
-  if (record.entry == nullptr && why == EagerCause::counted) ++record.calls;
+  if (record.entry == nullptr && why == EagerCause::counted) {
+    ++record.calls;
+    warn_if_unsettled();
+  }
   if (why == EagerCause::thrashing && record.wait != 0) --record.wait;
   note_use(record);
   return outcome;
@@ -252,7 +297,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
   constexpr const char* name = "GraphCache::capture";
   require_outside_of_captures(name);
   require_function(call, name);
-  for (const caches::InputMemory& each : call.inputs) (void)caches::padded_bytes(each.bytes, call.lengths);
+  for (const caches::InputMemory& each : call.inputs) (void)caches::padded_bytes(each, call.lengths);
   const Clock::time_point begin = Clock::now();
   const Lock lock(*this, name);
   if (has_age) release_old();
@@ -270,6 +315,10 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     entry = capture(call, !later, /*run=*/nullptr);
   } catch (CaptureFailed& failure) {
     if (failure.needs_effects) return false;
+    if (failure.by_others && failure.after_effects == nullptr) {
+      count(counts.failed_captures, begin);
+      return false;
+    }
     const bool without_memory = failure.missing != 0 && failure.after_effects == nullptr;
     if (failure.of_body != nullptr && failure.after_effects == nullptr && !without_memory)
       std::rethrow_exception(failure.of_body);
@@ -285,8 +334,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
   }
   Record& record = records.find_or_add(call.key);
   count_recapture(record, *entry);
-  records.set_entry(record, entry);
-  record.hits = 0;
+  set_entry(record, entry);
   note_use(record);
   count(counts.captures, begin);
   if (later) instantiate_later(std::move(entry));

@@ -56,6 +56,11 @@ struct GraphCache::Impl {
   bool check(Record& record, const Call& call);
   /// True if this call captures the key; otherwise the reason is set.
   bool may_capture(const CacheKey& key, const Record* record);
+  /// \throws UsageError for a key whose capture failed, and whose body has control flow.
+  [[noreturn]] void refuse_eager_run(const Record& record) const;
+  /// A call of another thread broke the capture of the key. True if a later call of it captures again.
+  bool note_broken(const CacheKey& key);
+  void set_entry(Record& record, std::shared_ptr<caches::Entry> entry);
   /// The current stream, which must not be in a capture. To be called without the mutex.
   StreamRef require_outside_of_captures(const char* name) const;
   void note_use(Record& record) {
@@ -93,7 +98,11 @@ struct GraphCache::Impl {
   bool would_thrash(const Record& record);
   /// True if a key without a record may have had one, and its capture would release an entry.
   bool may_be_forgotten() const;
-  void warn_of_thrashing(const CacheKey& key);
+  void warn_of_thrashing(const CacheKey& key, bool needs_capture);
+  /// After a call without a replay of an earlier capture: warns once if most calls are such, although the cache has had
+  /// enough of them to capture all graphs that it may hold.
+  void warn_if_unsettled();
+  std::string changing_fields() const;
   void begin_pool();
 
   // --- Counts: cache_statistics.cpp --------------------------------------------------------------------------------
@@ -126,6 +135,10 @@ struct GraphCache::Impl {
   std::uint64_t pool_before = 0;    // pool_bytes() before the last capture
   bool warned_of_thrashing = false;
   bool warned_of_size = false;
+  bool warned_of_unsettled = false;
+  bool has_control_flow = false;        // a graph has, or had, some
+  std::uint64_t calls_without_hit = 0;  // since `hits_before`
+  std::uint64_t hits_before = 0;
   bool evicts_for_bytes = false;  // entries were released because of the bytes
   GraphCacheStatistics counts;    // but for hits: `hits` and hit_time
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;

@@ -56,6 +56,15 @@ bool Records::take_forgotten(const CacheKey& key) {
   return true;
 }
 
+std::vector<const CacheKey*> Records::last_used(std::size_t most) const {
+  std::vector<const CacheKey*> keys;
+  for (const std::list<Record>* const list : {&others_, &captured_}) {
+    std::size_t left = most / 2;
+    for (auto each = list->begin(); each != list->end() && left != 0; ++each, --left) keys.push_back(&each->key);
+  }
+  return keys;
+}
+
 void Records::clear() {
   for (const std::list<Record>* const list : {&others_, &captured_})
     for (const Record& record : *list) note_forgotten(record);

@@ -8,7 +8,9 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "cache/entry.h"
 #include "reprise/cache_key.h"
@@ -16,6 +18,9 @@
 #include "reprise/graph_cache.h"
 
 namespace reprise::caches {
+
+/// The name of a field of keys, or its number.
+std::string field_name(const std::vector<std::string>& names, std::size_t field);
 
 /// The record of one key in a cache; GraphCache lists its states.
 struct Record {
@@ -33,6 +38,8 @@ struct Record {
   std::optional<RecaptureCause> evicted = {};        // why it has no graph any more
   unsigned short_lives = 0;                          // of graphs that were evicted after few replays, one after another
   std::size_t wait = 0;                              // eager calls before the next capture, because of these
+  unsigned breaks = 0;                               // of captures, by other threads, one after another
+  bool needs_capture = false;                        // the graph it had has control flow
   bool had_graph = false;                            // it has one, or had one before
   std::uint64_t bytes = 0;                           // that the entry it had adds, as far as that is known
 };
@@ -68,6 +75,8 @@ class Records {
   Record* oldest() noexcept { return captured_.empty() ? nullptr : &captured_.back(); }
   /// Records with a graph, the last one that was used first.
   std::list<Record>& captured() noexcept { return captured_; }
+  /// The keys that were used last: of those with a graph, and of the others, half of `most` each.
+  std::vector<const CacheKey*> last_used(std::size_t most) const;
   std::size_t entries() const noexcept { return captured_.size(); }
   std::size_t others() const noexcept { return others_.size(); }
   bool has_forgotten() const noexcept { return has_forgotten_; }  ///< a record, for lack of room, since clear()

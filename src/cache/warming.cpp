@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,7 +36,11 @@ struct Warming::Impl {
       cache.instantiate_later = [this](std::shared_ptr<caches::Entry> entry) { add(std::move(entry)); };
     }
     started = true;
-    for (std::size_t i = 0; i < options.threads; ++i) threads.emplace_back([this] { work(); });
+    try {
+      for (std::size_t i = 0; i < std::min(options.threads, all); ++i) threads.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      // The system has no more threads: those that are there do it, or else stop().
+    }
     cache.warming = std::this_thread::get_id();
   }
 
@@ -74,6 +80,7 @@ struct Warming::Impl {
     changed.notify_all();
     for (std::thread& each : threads) each.join();
     threads.clear();
+    work();  // what is left, if there was no thread
   }
 
   CacheAccess::Impl& cache;

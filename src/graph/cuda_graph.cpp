@@ -29,14 +29,7 @@ using backend::RelaxedCaptureMode;
 using backend::WarnOnError;
 using graphs::ActiveCapture;
 
-namespace {
-
-// The runtime certainly releases the last reference, within about 160 us, when no other code can hold one.
-constexpr std::chrono::microseconds certain_release_limit = std::chrono::seconds(5);
-// A replay may still be running, whose resources are released by a later call; usually none is.
-constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::microseconds(500);
-
-void require_named_options(const GraphOptions& options) {
+void graphs::require_named_options(const GraphOptions& options) {
   text::require_named("GraphOptions::capture_error_mode", options.capture_error_mode,
                       {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed},
                       "CaptureMode::global, CaptureMode::thread or CaptureMode::relaxed");
@@ -45,6 +38,13 @@ void require_named_options(const GraphOptions& options) {
   text::require_named("GraphOptions::inputs.scope", options.inputs.scope, {Liveness::allocator, Liveness::all},
                       "Liveness::allocator or Liveness::all");
 }
+
+namespace {
+
+// The runtime certainly releases the last reference, within about 160 us, when no other code can hold one.
+constexpr std::chrono::microseconds certain_release_limit = std::chrono::seconds(5);
+// A replay may still be running, whose resources are released by a later call; usually none is.
+constexpr std::chrono::microseconds uncertain_release_limit = std::chrono::microseconds(500);
 
 // CUDA refuses both only when the capture has ended.
 void require_flags(const char* call, InstantiateFlags flags) {
@@ -92,7 +92,7 @@ void CUDAGraph::Impl::require_can_begin_unlogged(const char* call, const GraphOp
                      "template; use one of the two.",
                      call));
   require_flags(call, wanted.instantiate_flags);
-  require_named_options(wanted);
+  graphs::require_named_options(wanted);
   if (wanted.pool && !memory::is_made(wanted.pool))
     throw UsageError(text::format(
         "{}: GraphOptions::pool expected an id of graph_pool_handle(), or the pool() of a graph; found {}, "

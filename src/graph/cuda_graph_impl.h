@@ -34,7 +34,10 @@
 
 namespace reprise::graphs {
 class TemplatePairs;
-}
+
+/// \throws UsageError if an enumerator of the options has no name.
+void require_named_options(const GraphOptions& options);
+}  // namespace reprise::graphs
 
 namespace reprise {
 

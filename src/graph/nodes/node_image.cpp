@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <typeinfo>
 #include <variant>
 
 #include "backend/check.h"
@@ -154,6 +155,22 @@ std::vector<NodePlace> NodeImage::words() const {
     for (std::size_t at = 0; at + word <= param.size; at += word)
       found.push_back({NodePlace::Of::arguments, param.offset + at, word});
   return found;
+}
+
+const std::type_info* NodeImage::argument_type(const NodePlace& place) const noexcept {
+  if (place.of != NodePlace::Of::arguments) return nullptr;
+  for (const KernelParam& param : layout())
+    if (place.offset >= param.offset && place.offset - param.offset < param.size) return param.type;
+  return nullptr;
+}
+
+bool NodeImage::is_number(const NodePlace& place) const noexcept {
+  const std::type_info* const type = argument_type(place);
+  if (type == nullptr) return false;
+  for (const std::type_info* const number : {&typeid(long), &typeid(unsigned long), &typeid(long long),
+                                             &typeid(unsigned long long), &typeid(double), &typeid(long double)})
+    if (*type == *number) return true;
+  return false;
 }
 
 backend::NodeParams NodeImage::params(ParamPointers& pointers) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <typeinfo>
 #include <unordered_map>
 #include <vector>
 
@@ -85,6 +86,10 @@ class NodeImage {
   std::span<std::byte> at(const NodePlace& place) noexcept;
   /// All places that can hold an address: words of arguments, and the addresses of copies and sets.
   std::vector<NodePlace> words() const;
+  /// The type of the argument that the place lies in; null if it is not known, and for the address of a copy or set.
+  const std::type_info* argument_type(const NodePlace& place) const noexcept;
+  /// True if the place is that of an argument whose type is known to be a number: its value is no address.
+  bool is_number(const NodePlace& place) const noexcept;
 
   /// Addresses in values that are known and cannot be changed: of copies and sets of rows with gaps between them; null:
   /// none.

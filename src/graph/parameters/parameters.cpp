@@ -2,7 +2,11 @@
 #include "graph/parameters/parameters.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <string>
+#include <string_view>
+#include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -156,6 +160,61 @@ bool is_used_by(const Parameters::Address& address, const NodeImage& own) {
   });
 }
 
+// True if arguments of the kernel have the number as an integer.
+bool has_number(NodeImage& kernel, std::uint64_t number) {
+  for (const KernelParam& param : kernel.layout()) {
+    const std::span<const std::byte> bytes = kernel.at({NodePlace::Of::arguments, param.offset, param.size});
+    for (std::size_t at = 0; at + sizeof(std::uint32_t) <= bytes.size(); at += sizeof(std::uint32_t)) {
+      std::uint32_t low = 0, high = 0;
+      std::memcpy(&low, bytes.data() + at, sizeof low);
+      const bool is_wide = at % sizeof number == 0 && at + sizeof number <= bytes.size();
+      if (is_wide) std::memcpy(&high, bytes.data() + at + sizeof low, sizeof high);
+      if (low == number || (is_wide && (std::uint64_t{high} << 32 | low) == number)) return true;
+    }
+  }
+  return false;
+}
+
+// True if arguments of these types may be the begin and the end of a range; null: the type is not known. By the mangled
+// names, "Pi" and "PKi" for pointers to int and const int: what points to other values, or may write where the begin
+// may not, is no end.
+bool may_be_a_pair(const std::type_info* begin, const std::type_info* end) {
+  if (begin == nullptr || end == nullptr || *begin == *end) return true;
+  const std::string_view one = begin->name(), other = end->name();
+  return one.starts_with('P') && other.starts_with("PK") && one.substr(1) == other.substr(2);
+}
+
+// Refuses a kernel that has an address of the range, and the one behind it: probably a pair of pointers, whose second
+// one would stay. The second one may be other memory, which begins there, if its type says so, or if the kernel has the
+// number of values.
+void require_no_end(const Parameters::Address& address, NodeImage& image, const std::vector<NodePlace>& words,
+                    const std::function<std::string()>& node_text) {
+  const auto value_at = [&](const NodePlace& place) {
+    std::uintptr_t value = 0;
+    std::memcpy(&value, image.at(place).data(), sizeof value);
+    return value;
+  };
+  const std::uintptr_t end = address.value + address.bytes;
+  const auto has_count = [&](const NodePlace& begin) {
+    const std::uintptr_t bytes = end - value_at(begin);
+    return std::ranges::any_of(std::array<std::uintptr_t, 5>{1, 2, 4, 8, 16}, [&](std::uintptr_t each) {
+      return bytes % each == 0 && has_number(image, bytes / each);
+    });
+  };
+  for (const NodePlace& behind : words) {
+    if (value_at(behind) != end || image.is_number(behind)) continue;
+    for (const NodePlace& begin : words)
+      if (address.covers(value_at(begin)) && !image.is_number(begin) &&
+          may_be_a_pair(image.argument_type(begin), image.argument_type(behind)) && !has_count(begin))
+        throw UsageError(text::format(
+            "CUDAGraph::parameter: expected a range of addresses whose end no kernel uses; found {}, behind the {} "
+            "bytes of the range, in the {}, which uses an address of the range, too: a pair of pointers, whose second "
+            "one would stay, or other memory that begins there. Make a parameter of each address alone, "
+            "parameter(data) and parameter(data + count), and set both in one call.",
+            reinterpret_cast<const void*>(end), address.bytes, node_text()));
+  }
+}
+
 /// The changes that values of parameters make.
 class Batch {
  public:
@@ -244,7 +303,11 @@ std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address&
               text::format("{}: expected an address that can be changed in each node that uses it; found "
                            "{}, which the {} uses: {}.",
                            call, reinterpret_cast<const void*>(address.value), node_text(node), image.unknown()));
-      for (const NodePlace& place : image.words()) add_if_covered(place);
+      const std::vector<NodePlace> words = image.words();
+      for (const NodePlace& place : words)
+        if (!image.is_number(place)) add_if_covered(place);
+      if (address.bytes != 0 && image.type() == backend::NodeType::kernel)
+        require_no_end(address, image, words, [&] { return node_text(node); });
     }
   if (found.empty())
     throw UsageError(text::format(

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -56,6 +57,12 @@ class Parameters {
 
   bool empty() const noexcept { return parameters_.empty(); }
   std::size_t size() const noexcept { return parameters_.size(); }
+  /// A node that uses one of them; nullopt if there are none.
+  std::optional<GraphNodeHandle> first_node() const noexcept {
+    for (const Parameter& each : parameters_)
+      if (!each.uses.empty()) return each.uses.front().node;
+    return std::nullopt;
+  }
   /// \throws UsageError if this graph does not have it.
   Parameter& find(const char* call, const void* key) {
     // Most calls name the same parameters in the same order.

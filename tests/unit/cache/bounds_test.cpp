@@ -66,6 +66,93 @@ TEST(GraphCacheBounds, AnEntryWithoutACallForLongerThanTheAgeIsReleased) {
   EXPECT_EQ(counts.recaptures[1].cause, RecaptureCause::evicted_age);
 }
 
+TEST(GraphCacheBounds, AClockMayJump) {
+  using Time = std::chrono::steady_clock::time_point;
+  auto now = Time::max();
+  Keys keys({.max_age = std::chrono::seconds(10), .capture_after = 0, .clock = [&] { return now; }});
+  keys.call(0);
+  now = Time::min();
+  keys.call(1);
+  EXPECT_EQ(keys.captured(2), (std::vector<int>{0, 1}));
+  now = Time::max();
+  for (int i = 0; i < 2; ++i) keys.call(0);
+  EXPECT_EQ(keys.captured(2), (std::vector<int>{0})) << "the other one is older than all time";
+}
+
+/// Adds 1 to its state, by a loop of the graph.
+struct Looping {
+  void operator()() const {
+    fill_async(left.data(), 0, sizeof(int));
+    graphs::test::add(left, 1);
+    while_(reinterpret_cast<const std::uint32_t*>(left.data()), [this] {
+      graphs::test::add(state, 1);
+      graphs::test::add(left, -1);
+    });
+  }
+
+  Buffer<int>& state;
+  Buffer<int>& left;
+};
+
+TEST(GraphCacheBounds, GraphsWithControlFlowTakeThePlaceOfOthersAsTheirBodiesDoNotRunEagerly) {
+  const Warnings warnings;
+  Buffer<int> state = zeros(), left = zeros();
+  GraphCache cache({.name = "loops", .max_entries = 2, .max_keys = 2, .capture_after = 0});
+  int calls = 0;
+  for (int round = 0; round < 5; ++round)
+    for (int key = 0; key < 4; ++key) {
+      cache.run({key}, Looping{state, left});
+      EXPECT_EQ(read(state), std::vector<int>{++calls});
+    }
+  EXPECT_EQ(cache.size(), 2u);
+  EXPECT_EQ(cache.statistics().eager.number, 0u);
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_TRUE(
+      contains(warnings.texts()[0], "takes the place of another graph that is in use, since its body has control"));
+  EXPECT_TRUE(contains(warnings.texts()[0], "of cache `loops`"));
+  EXPECT_TRUE(contains(warnings.texts()[0], "max_entries = 2"));
+}
+
+TEST(GraphCacheBounds, AGraphWithControlFlowThatIsTooLargeIsRefusedWithTheBound) {
+  const Warnings warnings;
+  Buffer<int> state = zeros(), left = zeros();
+  GraphCache cache({.max_bytes = std::uint64_t{1} << 20, .capture_after = 0});
+  const auto body = [&] {
+    Looping{state, left}();
+    return Buffer<int>(std::size_t{1} << 20);
+  };
+  for (int i = 0; i < 2; ++i) {
+    const std::string text = text_of<UsageError>([&] { cache.run({0}, body); });
+    EXPECT_TRUE(contains(text, "GraphCache::run: key (0) has no graph, and its body has control flow")) << text;
+    EXPECT_TRUE(contains(text, "more than max_bytes = 1048576")) << text;
+  }
+  EXPECT_EQ(read(state), std::vector<int>{0});
+}
+
+TEST(GraphCacheBounds, ACacheWhoseKeysNeverSettleWarnsOnceAndNamesTheField) {
+  const Warnings warnings;
+  Keys keys({.name = "decode", .max_entries = 4, .key_fields = {"batch", "position"}});
+  int position = 0;
+  const auto call = [&] { (void)keys.cache.run({8, position}, inputs(keys.x), keys.body); };
+  for (; position < 200; ++position)
+    for (int i = 0; i < 2; ++i) call();
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_TRUE(contains(warnings.texts()[0], "GraphCache `decode`: of the last 256 calls 0 replayed a graph"))
+      << warnings.texts()[0];
+  EXPECT_TRUE(contains(warnings.texts()[0], "In the last 128 keys position has 128 values. ")) << warnings.texts()[0];
+  EXPECT_FALSE(contains(warnings.texts()[0], "batch"));
+}
+
+TEST(GraphCacheBounds, KeysThatSettleAndOthersThatComeOnceGiveNoWarning) {
+  const Warnings warnings;
+  Keys keys({.max_entries = 4});
+  for (int round = 0; round < 600; ++round) {
+    for (int key = 0; key < 3; ++key) keys.call(key);
+    keys.call(1000 + round);
+  }
+  EXPECT_EQ(warnings.texts().size(), 0u);
+}
+
 // With max_entries keys more than there are graphs, called in turn, each call would capture.
 TEST(GraphCacheBounds, AKeyThatWouldTakeThePlaceOfOneThatIsUsedMoreOftenRunsEagerlyWithOneWarning) {
   for (const std::size_t after : {0, 2}) {

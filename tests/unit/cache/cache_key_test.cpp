@@ -48,6 +48,17 @@ TEST(CacheKeys, CompareIntegersByValueAndNothingElseWithThem) {
   EXPECT_EQ(CacheKey(static_cast<signed char>(1), static_cast<unsigned char>(255)), CacheKey(1, 255));
 }
 
+TEST(CacheKeys, RefuseNullPointersAsTexts) {
+  const char* const null = nullptr;
+  EXPECT_THROW(CacheKey{null}, UsageError);
+  CacheKey key(1);
+  EXPECT_EQ(text_of<UsageError>([&] { key.add(null); }),
+            "CacheKey expected a text; found a null pointer. Pass an empty text where there is none.");
+  EXPECT_THROW(key.add(std::array{"relu", null}), UsageError);
+  EXPECT_EQ(key, CacheKey(1)) << "as before";
+  EXPECT_EQ(key.add("gelu"), CacheKey(1, "gelu"));
+}
+
 TEST(CacheKeys, CompareFloatingPointNumbersByTheirBits) {
   EXPECT_FALSE(CacheKey(0.0f) == CacheKey(-0.0f));
   const float nan = std::numeric_limits<float>::quiet_NaN();

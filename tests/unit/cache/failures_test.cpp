@@ -2,6 +2,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -293,6 +294,75 @@ TEST(FailuresOfGraphCaches, AnErrorOfTheBodyInACaptureAheadIsTheCallersAndChange
     EXPECT_EQ(read(state), std::vector<int>{1});
     EXPECT_EQ(cache.statistics().hits.number, 1u);
   }
+}
+
+TEST(FailuresOfGraphCaches, ACaptureThatAnotherThreadBrokeIsMadeAgain) {
+  GraphCache cache({.capture_after = 0});
+  Buffer<int> state = zeros();
+  int broken = 0, captures = 0;
+  const auto body = [&] {
+    graphs::test::add(state);
+    if (current_stream().capture_status() == CaptureStatus::none || captures++ >= broken) return;
+    const Device device = current_device();
+    std::thread([&] { EXPECT_THROW(device.synchronize(), BackendError); }).join();
+  };
+  int runs = 0;
+  for (broken = 1; broken <= 3; broken += 2) {
+    captures = 0;
+    for (int i = 0; i < 5; ++i) {
+      cache.run({broken}, body);
+      EXPECT_EQ(read(state), std::vector<int>{++runs});
+    }
+    EXPECT_EQ(cache.contains({broken}), broken == 1);
+    EXPECT_FALSE(cache.failure({broken}));
+  }
+  broken = 0;
+  for (int i = 0; i < 5; ++i) cache.run({3}, body);
+  EXPECT_TRUE(cache.contains({3})) << "after calls that ran eagerly";
+  EXPECT_EQ(cache.statistics().failed_captures.number, 4u);
+}
+
+TEST(FailuresOfGraphCaches, ACaptureThatAnotherThreadBrokeInACheckOrAheadLeavesTheKeyAsItWas) {
+  GraphCache cache({.capture_after = 0, .check_every = 1});
+  Buffer<int> state = zeros();
+  bool breaks = false;
+  const auto body = [&] {
+    graphs::test::add(state);
+    const Device device = current_device();
+    if (breaks) std::thread([&] { EXPECT_THROW(device.synchronize(), BackendError); }).join();
+  };
+  cache.run({0}, body);
+  breaks = true;
+  cache.run({0}, body);
+  EXPECT_FALSE(cache.capture({1}, body));
+  breaks = false;
+  EXPECT_TRUE(cache.contains({0}));
+  EXPECT_FALSE(cache.failure({1}));
+  EXPECT_TRUE(cache.capture({1}, body));
+  cache.run({0}, body);
+  EXPECT_EQ(read(state), std::vector<int>{3});
+}
+
+TEST(FailuresOfGraphCaches, AParameterInTheBodyIsRefused) {
+  Buffer<int> state = zeros();
+  GraphCache cache({.capture_after = 1});
+  int expected = 0;
+  const auto call = [&](int amount) {
+    expected += amount;
+    cache.run({0}, [&] { launch(1, Add{}, state.data(), Parameter<int>(amount), std::size_t{1}); });
+  };
+  call(1);
+  const std::string text = text_of<UsageError>([&] { call(2); });
+  EXPECT_TRUE(contains(text,
+                       "GraphCache::run: expected a body that passes no Parameter to launch(); found one, for the "
+                       "kernel"))
+      << text;
+  expected -= 2;
+  EXPECT_EQ(read(state), std::vector<int>{expected}) << "the call took no effect";
+  ASSERT_TRUE(cache.failure({0}));
+  EXPECT_EQ(cache.failure({0})->what, text);
+  for (int i = 3; i < 6; ++i) call(i);
+  EXPECT_EQ(read(state), std::vector<int>{expected}) << "eager from now on";
 }
 
 // Programs throw exceptions of their own when a call of CUDA fails.

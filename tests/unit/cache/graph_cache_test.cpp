@@ -355,6 +355,17 @@ TEST(GraphCaches, RefuseOptionsThatCannotBe) {
   EXPECT_TRUE(contains(refused({.name = "x"}), "GraphOptions::name"));
 }
 
+TEST(GraphCaches, RefuseEnumeratorsWithoutAName) {
+  EXPECT_TRUE(
+      contains(text_of<UsageError>([] { GraphCache cache({.inputs = static_cast<CacheInputs>(7)}); }),
+               "GraphCacheOptions::inputs expected CacheInputs::patch or CacheInputs::copy; found the number 7"));
+  EXPECT_TRUE(contains(text_of<UsageError>([] { GraphCache cache({.outputs = static_cast<CacheOutputs>(7)}); }),
+                       "GraphCacheOptions::outputs expected CacheOutputs::alias or CacheOutputs::copy"));
+  EXPECT_TRUE(contains(
+      text_of<UsageError>([] { GraphCache cache({.capture = {.capture_error_mode = static_cast<CaptureMode>(7)}}); }),
+      "GraphOptions::capture_error_mode expected"));
+}
+
 TEST(GraphCaches, RefuseAnotherBodyForAKeyThatIsCaptured) {
   GraphCache cache({.capture_after = 0, .padding = [](std::size_t length) { return (length + 63) / 64 * 64; }});
   const Buffer<int> x = counting(64);

@@ -238,6 +238,51 @@ TEST(InputsOfGraphCaches, AreCopiedWhereAnAddressFurtherAroundThemIsUsedAsWell) 
   }
 }
 
+// Memory of the entry lies among other memory there, which such an address may be mistaken for.
+TEST(InputsOfGraphCaches, AreCopiedWhereAnAddressFarAwayIsUsedAsWell) {
+  std::vector<Buffer<int>> around;
+  for (int i = 0; i < 200; ++i) around.push_back(zeros(100));
+  for (const std::ptrdiff_t distance : {-2000, 2000, -2048, 2048, -4096, 30000, -30000}) {
+    const auto body = [=](DeviceView<const int> x) {
+      Buffer<int> y(x.size());
+      launch(x.size(), CopyFrom{}, x.data(), x.data() + distance, -distance, y.data(), x.size());
+      return y;
+    };
+    EXPECT_GT(bytes_with({}, body), result_bytes) << distance;
+  }
+}
+
+TEST(InputsOfGraphCaches, AreNotCopiedBecauseOtherMemoryIsUsed) {
+  const Buffer<int> weights = counting(n), large = counting(std::size_t{1} << 20);
+  HostBuffer<int> pinned(n);
+  const auto body = [&](DeviceView<const int> x) {
+    Buffer<int> y(x.size()), scratch(x.size());
+    const std::array<const int*, 5> others{weights.data(), weights.data() + 7, large.data(), large.data() + 1000,
+                                           pinned.data()};
+    for (const int* const each : others) launch(10, Multiply{}, each, 1, scratch.data(), std::size_t{10});
+    launch(x.size(), Multiply{}, x.data(), 1, y.data(), x.size());
+    return y;
+  };
+  EXPECT_EQ(bytes_with({}, body), result_bytes);
+}
+
+/// y[i] = x[i]; `x` is an address.
+struct CopyFromNumber {
+  REPRISE_KERNEL void operator()(Thread t, std::uintptr_t x, int* y, std::size_t n) const {
+    if (t.global_x() < n) y[t.global_x()] = reinterpret_cast<const int*>(x)[t.global_x()];
+  }
+};
+
+TEST(InputsOfGraphCaches, AreCopiedWhereTheirAddressIsPassedAsAnInteger) {
+  const auto body = [](DeviceView<const int> x) {
+    Buffer<int> y(x.size());
+    launch(x.size(), Multiply{}, x.data(), 1, y.data(), x.size());
+    launch(x.size(), CopyFromNumber{}, reinterpret_cast<std::uintptr_t>(x.data()), y.data(), x.size());
+    return y;
+  };
+  EXPECT_GT(bytes_with({}, body), result_bytes);
+}
+
 #pragma pack(push, 1)
 struct Packed {
   char kind;
@@ -309,6 +354,77 @@ TEST(PaddedGraphCaches, CopyBackTheValidPartOfWhatIsChanged) {
     for (std::size_t i = 0; i < length; ++i) expected[i] = 1;
     EXPECT_EQ(read(whole), expected);
   }
+}
+
+/// slots[index] += 1
+struct Count {
+  REPRISE_KERNEL void operator()(Thread t, const int* indices, const int* length, int* slots, std::size_t n) const {
+    if (t.global_x() != 0) return;
+    for (std::size_t i = 0; i < n; ++i)
+      if (indices[i] >= 0) slots[indices[i]] += *length;
+  }
+};
+
+TEST(PaddedGraphCaches, FillRowsWithTheValueOfTheInputAndTakeInputsWithoutRows) {
+  for (const std::size_t after : {0, 100}) {  // captured, and eager
+    GraphCache cache({.capture_after = after, .padding = [](std::size_t) { return std::size_t{8}; }});
+    Buffer<int> slots = zeros(3);
+    std::vector<int> expected(3, 0);
+    for (const int length : {3, 8, 1, 5}) {
+      Buffer<int> indices(static_cast<std::size_t>(length)), true_length(1);
+      indices.write(std::vector<int>(indices.size(), 1));
+      true_length.write(std::vector<int>{length});
+      expected[1] += length * length;
+      cache.run_padded(
+          {}, indices.size(), inputs(padded_with(indices, -1), not_padded(true_length), not_padded(inout(slots))),
+          [](std::size_t padded, DeviceView<const int> in, DeviceView<const int> count, DeviceView<int> out) {
+            EXPECT_EQ(in.size(), padded);
+            EXPECT_EQ(count.size(), 1u);
+            EXPECT_EQ(out.size(), 3u);
+            launch(1, Count{}, in.data(), count.data(), out.data(), padded);
+          });
+      EXPECT_EQ(read(slots), expected) << length;
+    }
+  }
+}
+
+TEST(PaddedGraphCaches, InputsWithoutRowsHaveOneSize) {
+  GraphCache cache({.capture_after = 0, .padding = [](std::size_t) { return std::size_t{8}; }});
+  const Buffer<int> x = counting(8);
+  const auto run = [&](std::size_t size) {
+    const Buffer<int> other = counting(size);
+    cache.run_padded({}, 8, inputs(x, not_padded(other)),
+                     [](std::size_t, DeviceView<const int> in, DeviceView<const int>) { return Multiplying{}(in); });
+  };
+  run(3);
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { run(4); }), "input 1 with 12 bytes"));
+  GraphCache other({.capture_after = 0, .padding = [](std::size_t) { return std::size_t{8}; }});
+  for (int i = 0; i < 2; ++i) {
+    const auto y = other.run_padded({}, 8, inputs(x, not_padded(Buffer<int>())),
+                                    [](std::size_t, DeviceView<const int> in, DeviceView<const int> none) {
+                                      EXPECT_TRUE(none.empty());
+                                      return Multiplying{}(in);
+                                    });
+    EXPECT_EQ(y.read(), multiples(8, 2));
+  }
+}
+
+TEST(InputsOfGraphCaches, InPageableMemoryAreNamedWhereTheyCannotBeCopied) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "a kernel faults on them on other devices";
+  GraphCache cache({.capture_after = 0, .inputs = CacheInputs::copy, .padding = [](std::size_t) { return n; }});
+  const Buffer<int> x = counting(n);
+  const std::vector<int> pageable(n);
+  const auto body = [](DeviceView<const int> in, DeviceView<const int>) { return Multiplying{}(in); };
+  const auto padded = [](std::size_t, DeviceView<const int> in, DeviceView<const int>) { return Multiplying{}(in); };
+  const DeviceView<const int> view(pageable.data(), n);
+  for (const std::string& text : {text_of<UsageError>([&] { cache.run({0}, inputs(x, view), body); }),
+                                  text_of<UsageError>([&] { cache.run_padded({1}, n, inputs(x, view), padded); })}) {
+    EXPECT_TRUE(contains(text,
+                         "GraphCache::run: expected inputs in memory that kernels of device host:0 can use; found "
+                         "input 1 in pageable memory of the host"))
+        << text;
+  }
+  EXPECT_EQ(cache.run({0}, inputs(x, x), body).read(), multiples(n, 2));
 }
 
 TEST(PaddedGraphCaches, RefuseLengthsAndRowsThatCannotBe) {

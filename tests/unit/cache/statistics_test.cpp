@@ -319,6 +319,19 @@ TEST(WarmGraphCaches, CaptureBucketsAhead) {
   EXPECT_EQ(multiplying.runs, 2);
 }
 
+TEST(WarmGraphCaches, TakeMoreThreadsThanThereAreKeys) {
+  GraphCache cache;
+  Buffer<int> state = zeros();
+  const std::vector<int> keys{1, 2, 3};
+  const auto body = [&] { graphs::test::add(state); };
+  const WarmOptions options{.threads = 1'000'000};
+  EXPECT_EQ(cache.warm(
+                keys, [&](int key) { return cache.capture({key}, body); }, options),
+            3u);
+  cache.run({1}, body);
+  EXPECT_EQ(read(state), std::vector<int>{1});
+}
+
 TEST(WarmGraphCaches, AreRefusedWhileAnotherThreadIsInThem) {
   GraphCache cache;
   Buffer<int> x = zeros();

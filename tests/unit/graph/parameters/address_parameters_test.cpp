@@ -23,6 +23,38 @@ struct CopyPair {
   REPRISE_KERNEL void operator()(Thread, Pair pair) const { *pair.to = *pair.from; }
 };
 
+/// Adds to all values from `begin` to `end`.
+struct AddBetween {
+  REPRISE_KERNEL void operator()(Thread t, int* begin, int* end, int amount) const {
+    if (t.global_x() == 0)
+      for (; begin < end; ++begin) *begin += amount;
+  }
+};
+
+/// Likewise, with another type of the end.
+struct AddUntil {
+  REPRISE_KERNEL void operator()(Thread t, int* begin, const int* end) const {
+    if (t.global_x() == 0)
+      for (; begin < end; ++begin) *begin += 1;
+  }
+};
+
+/// to[0] = from[0]
+struct CopyFirst {
+  REPRISE_KERNEL void operator()(Thread, const int* from, int* to) const { *to = *from; }
+};
+
+/// x[i] += y[i]
+struct AddFrom {
+  REPRISE_KERNEL void operator()(Thread t, int* x, int* y, std::size_t n) const {
+    if (t.global_x() < n) x[t.global_x()] += y[t.global_x()];
+  }
+};
+
+struct Store {
+  REPRISE_KERNEL void operator()(Thread, std::size_t value, int* x) const { *x = value != 0 ? 1 : 2; }
+};
+
 class AddressParametersOfGraphs : public GraphWithParameters {};
 
 INSTANTIATE_TEST_SUITE_P(Kept, AddressParametersOfGraphs, ::testing::Values(KeepGraph::no, KeepGraph::yes),
@@ -151,6 +183,54 @@ TEST_P(AddressParametersOfGraphs, OfAWholeBufferNeedAsManyBytesElsewhere) {
   int* const last = reinterpret_cast<int*>(~std::uintptr_t{3});
   EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.set(all, last); }), "at the end of the address space"));
   EXPECT_EQ(graph_.get(all), large.data());
+}
+
+TEST_P(AddressParametersOfGraphs, ARangeWhoseEndAKernelUsesTooIsRefusedAndBothAddressesCanBeNamed) {
+  int* const end = x_.data() + x_.size();
+  capture(graph_, [&] { launch(1, AddBetween{}, x_.data(), end, 3); });
+  const std::string text = text_of<UsageError>([&] { (void)graph_.parameter(x_.data(), x_.size()); });
+  EXPECT_TRUE(contains(text, "expected a range of addresses whose end no kernel uses")) << text;
+  EXPECT_TRUE(contains(text, "behind the 16 bytes of the range, in the kernel")) << text;
+  const Parameter<int*> begin = graph_.parameter(x_.data()), behind = graph_.parameter(end);
+  graph_.set({{begin, y_.data()}, {behind, y_.data() + 3}});
+  graph_.replay();
+  EXPECT_EQ(read(y_), (std::vector<int>{3, 3, 3, 0}));
+  EXPECT_EQ(read(x_), std::vector<int>(4, 0));
+}
+
+TEST_P(AddressParametersOfGraphs, AnEndThatIsConstIsOneToo) {
+  capture(graph_, [&] { launch(1, AddUntil{}, x_.data() + 1, x_.data() + 4); });
+  EXPECT_THROW((void)graph_.parameter(x_.data(), 4), UsageError);
+  graph_.reset();
+  capture(graph_, [&] { launch(1, CopyFirst{}, static_cast<const int*>(x_.data()), x_.data() + 2); });
+  graph_.set(graph_.parameter(x_.data(), 2), y_.data());
+  y_.write(std::vector<int>{5, 0, 0, 0});
+  graph_.replay();
+  EXPECT_EQ(read(x_), (std::vector<int>{0, 0, 5, 0})) << "what may be written is no end of what may not";
+}
+
+TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereTheKernelHasTheNumberOfValues) {
+  Buffer<int> both = zeros(8);
+  both.write(std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2});
+  capture(graph_, [&] { launch(4, AddFrom{}, both.data(), both.data() + 4, std::size_t{4}); });
+  graph_.set(graph_.parameter(both.data(), 4), z_.data());
+  graph_.replay();
+  EXPECT_EQ(read(z_), std::vector<int>(4, 2));
+  EXPECT_EQ(read(both), (std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2})) << "as before";
+}
+
+TEST_P(AddressParametersOfGraphs, ANumberWithTheValueOfAnAddressStays) {
+  capture(graph_, [&] {
+    launch(1, Store{}, reinterpret_cast<std::size_t>(x_.data()), y_.data());
+    add(x_);
+  });
+  graph_.set(graph_.parameter(x_.data(), x_.size()), z_.data());
+  EXPECT_EQ(graph_.node("Store").arg<std::size_t>(0), reinterpret_cast<std::size_t>(x_.data()));
+  EXPECT_EQ(replayed(z_), 1);
+  EXPECT_THROW((void)capture([&] {
+                 launch(1, Store{}, reinterpret_cast<std::size_t>(x_.data()), y_.data());
+               }).parameter(x_.data()),
+               UsageError);
 }
 
 // The other address of a copy may be that of a block which the body freed, and which its pool has used again.
