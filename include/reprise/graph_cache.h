@@ -116,8 +116,8 @@ struct CacheFailure {
 /// twice. The body submits its work to the current stream, or to streams that are forked from it and joined: work on
 /// the caller's stream, which is another one while the body is captured, or on the legacy default stream, would be
 /// executed at once and be missing in replays. A call of this library that submits such work throws UsageError, as does
-/// the call of the cache, and the key runs eagerly from then on; likewise where the body passes a Parameter to launch(),
-/// which nothing could set later.
+/// the call of the cache, and the key runs eagerly from then on; likewise where the body passes a Parameter to
+/// launch(), which nothing could set later.
 ///
 /// *Control flow* runs in graphs only. A key whose graph has some is captured where another one would run eagerly: its
 /// graph takes the place of others, with one warning for the cache if these are in use. Set `capture_after = 0`.
