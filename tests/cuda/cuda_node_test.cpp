@@ -410,16 +410,42 @@ TEST_F(CudaCopyTest, SetsOfRowsFollowTheSameRule) {
   EXPECT_EQ(params.rows, 3U);
 }
 
-// An update of the executable refuses other memory types, and torch captures copies with DEVICE and HOST.
-TEST_F(CudaCopyTest, KeepsTheMemoryTypesThatItWasMadeWithWhereTheyFit) {
-  constexpr std::uintptr_t on_device = 0x11000, pinned = 0x21000, pageable = 0x31000;
-  driver_.api().cuPointerGetAttributes = [](unsigned, CUpointer_attribute*, void** values, CUdeviceptr address) {
-    *static_cast<unsigned*>(values[0]) = address < 0x20000   ? unsigned{CU_MEMORYTYPE_DEVICE}
-                                         : address < 0x30000 ? unsigned{CU_MEMORYTYPE_HOST}
-                                                             : 0;
-    return CUDA_SUCCESS;
+class CudaMovedCopyTest : public CudaCopyTest {
+ protected:
+  static constexpr std::uintptr_t on_device = 0x11000, pinned = 0x21000, pageable = 0x31000;
+
+  CudaMovedCopyTest() {
+    driver_.api().cuPointerGetAttributes = [](unsigned, CUpointer_attribute*, void** values, CUdeviceptr address) {
+      *static_cast<unsigned*>(values[0]) = address < 0x20000   ? unsigned{CU_MEMORYTYPE_DEVICE}
+                                           : address < 0x30000 ? unsigned{CU_MEMORYTYPE_HOST}
+                                                               : 0;
+      return CUDA_SUCCESS;
+    };
+    driver_.node_type = CU_GRAPH_NODE_TYPE_MEMCPY;
+    driver_.copy = device_to_host();
+  }
+};
+
+// CUDA takes such an update of unified addresses, and the launch after it ends in an illegal address.
+TEST_F(CudaMovedCopyTest, FromDeviceToPageableMemoryIsFound) {
+  graphs::KernelLayouts layouts;
+  const graphs::NodeImage image(backend_, handle<CUgraphNode>(1), layouts);
+  const auto leaves = [&](MemcpyNodeParams before, MemcpyNodeParams after) {
+    graphs::NodeImage from = image, to = image;
+    from.copy() = before;
+    to.copy() = after;
+    return graphs::NodeChanges::leaves_device(backend_, from, to);
   };
-  driver_.copy = device_to_host();
+  void *const device = to_pointer(on_device), *const other = to_pointer(on_device + 8);
+  EXPECT_TRUE(leaves({device, device, 8}, {device, to_pointer(pageable), 8}));
+  EXPECT_TRUE(leaves({device, device, 8}, {to_pointer(pageable), device, 8}));
+  EXPECT_FALSE(leaves({device, device, 8}, {other, to_pointer(pinned), 8}));
+  EXPECT_FALSE(leaves({device, to_pointer(pinned), 8}, {device, to_pointer(pageable), 8}));
+  EXPECT_FALSE(leaves({device, to_pointer(pageable), 8}, {device, to_pointer(pageable + 8), 8}));
+}
+
+// An update of the executable refuses other memory types, and torch captures copies with DEVICE and HOST.
+TEST_F(CudaMovedCopyTest, KeepsTheMemoryTypesThatItWasMadeWithWhereTheyFit) {
   const auto types = [&](std::uintptr_t to, std::uintptr_t from) {
     const NodeParams params = MemcpyNodeParams{to_pointer(to), to_pointer(from), 16};
     EXPECT_EQ(backend_.graph_node_set_params(handle<CUgraphNode>(1), params), ErrorCode::success);

@@ -65,7 +65,7 @@ bool changes_device_of_event(HostRuntime& runtime, const Work& before, const Wor
 }
 
 /// Returns why a node of an executable cannot have this work; null if it can. An event stays on its device, and so do
-/// copies and sets. Memory of a device and pageable memory do not take the place of each other in a copy.
+/// copies and sets; a copy does not move from memory of a device to pageable memory.
 const char* refused_change(HostRuntime& runtime, const Work& before, const Work& after) {
   if (changes_device_of_event(runtime, before, after)) return "the event is one of another device";
   if (const auto* const old_copy = std::get_if<MemcpyNodeParams>(&before)) {
@@ -73,11 +73,11 @@ const char* refused_change(HostRuntime& runtime, const Work& before, const Work&
     if (copy == nullptr) return nullptr;
     const auto takes = [&](const void* old_address, const void* address) {
       const MemoryPlace from = place_at_instantiation(runtime, old_address), to = place_of(runtime, address);
-      return from == to || from.kind == MemoryKind::pinned || to.kind == MemoryKind::pinned;
+      return from == to || from.kind != MemoryKind::device || to.kind == MemoryKind::pinned;
     };
     return takes(old_copy->destination, copy->destination) && takes(old_copy->source, copy->source)
                ? nullptr
-               : "the source or destination of a copy is on another device, or has moved between a device and pageable "
+               : "the source or destination of a copy is on another device, or has moved from a device to pageable "
                  "memory";
   }
   const auto* const old_set = std::get_if<MemsetNodeParams>(&before);

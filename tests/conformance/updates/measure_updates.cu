@@ -6,7 +6,7 @@
 //   for peer in 0 1; do next=0; while ./measure_updates $peer $next >>updates.csv; [ $? -eq 3 ]; do
 //     next=$(sed -n 's/^# next: //p' updates.csv | tail -n 1); done; done
 //   { grep '^# [0-9]' updates.csv; grep '^node,' updates.csv | head -n 1; grep -v '^node,' updates.csv |
-//     grep -E '^([^,]*,){9}[^,]*$'; } >tests/conformance/data/graph_updates_h200.csv
+//     grep -E '^([^,]*,){9}[^,]*$' | grep -v ',none,none,'; } >tests/conformance/data/graph_updates_h200.csv
 //
 // The first argument says whether two devices have access to each other's memory, the second one where to begin: after
 // a launch that spoils the context, or a crash of the driver, a new process has to go on, and the rest of that row is
