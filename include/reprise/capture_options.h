@@ -44,7 +44,8 @@ enum class KeepGraph : bool {
 /// is found and what is not.
 struct InputOptions {
   /// Keeps memory of CachingAllocator that the graph uses alive as long as the graph: a freed block counts as allocated
-  /// until the last such graph is gone. Memory of the driver cannot be kept; with Liveness::all it is checked.
+  /// until the last such graph is gone, also one that is freed while the capture is underway. Memory of the driver
+  /// cannot be kept; with Liveness::all it is checked.
   bool retain = false;
   /// Memory that counts as an input.
   Liveness scope = Liveness::allocator;
@@ -113,7 +114,8 @@ struct GraphOptions {
   /// Parameter was captured, and after CUDAGraph::enable_debug_mode(). Not together with KeepGraph::yes.
   bool discard_template = false;
   /// Checks before each replay that the memory which the graph uses and does not own was not freed; replay() throws
-  /// DeadInputError otherwise.
+  /// DeadInputError otherwise. Without it, only memory counts that was freed before the end of the capture, at no cost
+  /// to other graphs' replays.
   bool check_input_liveness = false;
   /// The memory that is checked, and whether it is kept alive instead.
   InputOptions inputs = {};
