@@ -34,7 +34,7 @@ class NodeMemory {
 
   /// A node of the capture allocates this.
   static void allocated(captures::Capture& capture, const Device& device, void* address, std::size_t bytes);
-  /// It was freed by a node of the capture; null: by the program, outside of captures.
+  /// A node of the capture frees it; null: the program has freed it, outside of captures.
   static void freed(const captures::Capture* capture, const void* address) noexcept;
   /// The end of the capture: null if its nodes leave nothing, or when called again.
   static std::shared_ptr<NodeMemory> end(captures::Capture& capture) noexcept;
@@ -56,7 +56,7 @@ class NodeMemory {
   /// The name of the graph whose end freed this address, as in "the graph `encoder`"; empty if none did.
   static std::string freed_with(const void* address);
 
-  /// The driver keeps what is freed for later graphs: gives that back, for callers that need memory. Without a lock.
+  /// Releases what the driver keeps of freed memory for later graphs. For callers that need memory, without a lock.
   static void trim(const Device& device) noexcept;
 
  private:

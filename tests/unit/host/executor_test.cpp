@@ -40,7 +40,7 @@ TEST(HostExecutor, WaitsForWhatCompletedOperationsRelease) {
   std::atomic<bool> allowed = false, released = false, waiting = false;
   Executor executor;
   OperationRef first(new SlowToRelease(executor, allowed, released));
-  // Of two successors the thread that has run `first` runs one; another thread completes the other one.
+  // The thread that has run `first` runs one of its successors next; another thread completes the other one.
   const std::array<OperationRef, 2> successors = {OperationRef(new Plain(executor)), OperationRef(new Plain(executor))};
   OperationRef gate(new Plain(executor));
   executor.open(gate);
