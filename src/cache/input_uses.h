@@ -28,10 +28,10 @@ struct MemoryRange {
 };
 
 /// Looks for the uses of each memory in all nodes. Unreadable for all: a node whose parameters the driver does not
-/// describe, a child graph, a conditional node; an address in the bytes around one, and one further away that is none of
-/// other memory, as far as that is known: it may be that of an array of which the memory is a part. For one: a use by a
-/// kernel of this library, whose addresses cannot be changed; an address in an argument that launch() knows to be an
-/// integer, and one that is not aligned in the arguments, as in a packed struct, which are no uses of
+/// describe, a child graph, a conditional node; an address in the bytes around one, and one further away that is none
+/// of other memory, as far as that is known: it may be that of an array of which the memory is a part. For one: a use
+/// by a kernel of this library, whose addresses cannot be changed; an address in an argument that launch() knows to be
+/// an integer, and one that is not aligned in the arguments, as in a packed struct, which are no uses of
 /// CUDAGraph::parameter(). \throws BackendError if the runtime fails.
 std::vector<InputUse> find_uses(CUDAGraph& graph, std::span<const MemoryRange> memory);
 
