@@ -36,6 +36,7 @@ function(reprise_add_libtorch missing)
   endif()
   # They define macros before they include headers of torch: NDEBUG, and one of fmt.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp"
+    "${PROJECT_SOURCE_DIR}/src/libtorch/graphed/changed_tensors.cpp"
     "${PROJECT_SOURCE_DIR}/src/text/format.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
   reprise_group_sources(reprise_libtorch SIZE 16)
   reprise_precompile(libtorch reprise_libtorch <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>

@@ -170,7 +170,7 @@ void Entry::require_no_parameters() {
   }
 }
 
-bool Entry::has_control_flow() const {
+bool Entry::has_control_flow() const try {
   const auto has_some = [](const CUDAGraph& graph) {
     const graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, "GraphCache::run");
     if (impl.template_graph == nullptr) return false;
@@ -189,6 +189,9 @@ bool Entry::has_control_flow() const {
   for (std::size_t i = 0; i < breaks_.size(); ++i)
     if (has_some(breaks_[i].segment)) return true;
   return has_some(graph_);
+} catch (const Error& error) {
+  if (breaks_.empty()) throw;
+  throw CaptureFailed{.failure = {error.what()}, .after_effects = std::current_exception()};
 }
 
 // Each segment retains it: after a replay that ends with an exception, those before the last one may still run.

@@ -208,7 +208,7 @@ class Entry {
   std::shared_ptr<Lender> new_results(const StreamRef& stream, const Call& call, bool has_begun);
   void retain(const std::shared_ptr<void>& memory);
   void require_no_parameters();
-  bool has_control_flow() const;
+  bool has_control_flow() const;  // throws CaptureFailed if eager parts have run, else BackendError
 
   // Members that a hit touches come first, see CUDAGraph::Impl.
   Shared& shared_;

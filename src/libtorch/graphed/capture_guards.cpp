@@ -78,6 +78,22 @@ QuietLeaves::~QuietLeaves() {
   }
 }
 
+void warn_not_restored(const std::exception& error) {
+  warn(text::format("What a warm-up had changed could not be restored: {}", error.what()));
+}
+
+void write_back(const at::Tensor& tensor, const at::Tensor& values) {
+  const at::NoGradGuard no_grad;
+  std::optional<c10::InferenceMode> mode;  // the only one in which inference tensors can be written
+  if (tensor.is_inference()) mode.emplace();
+  tensor.detach().copy_(values);
+}
+
+void set_version(const at::Tensor& tensor, std::uint32_t version) {
+  c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();  // the same counter
+  if (counter.enabled() && counter.current_version() != version) counter.set_version(version);
+}
+
 Restored::Restored(c10::Device device, const std::vector<at::Tensor>& tensors)
     : generator_(at::globalContext().defaultGenerator(device)) {
   const at::NoGradGuard no_grad;
@@ -94,19 +110,13 @@ Restored::~Restored() {
   try {
     restore();
   } catch (const std::exception& error) {
-    warn(text::format("What a warm-up had changed could not be restored: {}", error.what()));
+    warn_not_restored(error);
   }
 }
 
 void Restored::restore() {
-  const at::NoGradGuard no_grad;
   // The destructor retries what fails.
-  for (; !tensors_.empty(); tensors_.pop_back()) {
-    const auto& [tensor, values] = tensors_.back();
-    std::optional<c10::InferenceMode> mode;  // the only one in which inference tensors can be written
-    if (tensor.is_inference()) mode.emplace();
-    tensor.detach().copy_(values);
-  }
+  for (; !tensors_.empty(); tensors_.pop_back()) write_back(tensors_.back().first, tensors_.back().second);
   if (!state_.defined()) return;
   const std::lock_guard lock(generator_.mutex());
   if (generator_.device().is_cuda() && generator_.current_seed() == seed_)
@@ -123,10 +133,7 @@ RestoredVersions::RestoredVersions(const std::vector<at::Tensor>& tensors) {
 }
 
 RestoredVersions::~RestoredVersions() {
-  for (const auto& [tensor, version] : tensors_) {
-    c10::VariableVersion counter = tensor.unsafeGetTensorImpl()->version_counter();  // the same counter
-    if (counter.enabled() && counter.current_version() != version) counter.set_version(version);
-  }
+  for (const auto& [tensor, version] : tensors_) set_version(tensor, version);
 }
 
 }  // namespace reprise::libtorch

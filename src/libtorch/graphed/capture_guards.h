@@ -6,6 +6,8 @@
 #include <c10/core/Device.h>
 #include <torch/csrc/autograd/function_hook.h>
 
+#include <cstdint>
+#include <exception>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -85,6 +87,11 @@ class QuietLeaves {
   const bool hooks_run_;
   std::vector<Leaf> leaves_;
 };
+
+/// Writes values back that a tensor had before. \throws what the copy throws.
+void write_back(const at::Tensor& tensor, const at::Tensor& values);
+void set_version(const at::Tensor& tensor, std::uint32_t version);
+void warn_not_restored(const std::exception& error);
 
 /// The version counters of tensors, set back at the end of the scope: for tensors whose values are then as before. A
 /// history that was recorded before stays valid.

@@ -252,13 +252,11 @@ void GraphedCapture::check_used(const std::vector<at::Tensor>& gradients) const 
 }
 
 void GraphedCapture::warm_up() {
-  for (int i = 0; i < parts_.options.num_warmup_iters; ++i) {
-    const auto leaves = fresh_leaves();
-    const auto results = run(leaves);
-    if (const auto numbers = differentiable(results); !numbers.empty()) {
-      const auto some = only(results, numbers);
-      check_used(gradients_of(leaves, some, zeros_for(some)));
-    }
+  const auto leaves = fresh_leaves();
+  const auto results = run(leaves);
+  if (const auto numbers = differentiable(results); !numbers.empty()) {
+    const auto some = only(results, numbers);
+    check_used(gradients_of(leaves, some, zeros_for(some)));
   }
 }
 

@@ -22,7 +22,7 @@ void refuse_in_capture(c10::Device device, const std::string& maker);
 ///
 ///     GraphedCapture()    checks
 ///     make_inputs()       allocates what the graph reads
-///     warm_up()           runs it eagerly, forward and backward
+///     warm_up()           runs it eagerly once, forward and backward
 ///     capture_forward()   keeps the history of what it returned
 ///     capture_backward()  uses it up; for several, in any order with the forwards of others
 ///     finish()

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "libtorch/graphed/capture_guards.h"
+#include "libtorch/graphed/changed_tensors.h"
 #include "libtorch/graphed/graphed_capture.h"
 #include "libtorch/operators/autocast_cache.h"
 #include "libtorch/tensor_device.h"
@@ -106,15 +107,21 @@ std::vector<int> steps_of(const GraphedCallableOptions& options, std::size_t cal
   return steps;
 }
 
-void warm_up(std::deque<GraphedCapture>& captures) {
+std::vector<at::Tensor> known_state_of(const GraphedParts& parts) {
+  auto tensors = state_of(parts);
+  for (const at::Tensor& each : parts.inputs)
+    if (each.defined()) tensors.push_back(each);
+  return tensors;
+}
+
+void warm_up(std::deque<GraphedCapture>& captures, ChangedTensors& changed) {
   // Callables may share a buffer: what is restored first must be what was there first.
-  Restored restored(captures.front().parts().device, all_of(captures, [](const GraphedParts& parts) {
-                      auto tensors = state_of(parts);
-                      for (const at::Tensor& each : parts.inputs)
-                        if (each.defined()) tensors.push_back(each);
-                      return tensors;
-                    }));
-  for (GraphedCapture& each : captures) in_phase(each, "the warm-up", [&] { each.warm_up(); });
+  Restored restored(captures.front().parts().device, all_of(captures, &known_state_of));
+  for (GraphedCapture& each : captures)
+    for (int i = 0; i < each.parts().options.num_warmup_iters; ++i) {
+      changed.next_run(/*captures=*/false);
+      in_phase(each, "the warm-up", [&] { each.warm_up(); });
+    }
   restored.restore();
 }
 
@@ -161,7 +168,9 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   const NoAutocastCache no_cache;  // a warm-up would fill it on another stream than the caller's
   const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }),
                           captures.front().parts().runs_hooks);
-  warm_up(captures);
+  ChangedTensors changed(device, all_of(captures, &known_state_of));
+  warm_up(captures, changed);
+  changed.next_run(/*captures=*/true);
   const std::uint64_t before = framework_bytes(device);
   const auto order = PoolOrder::of(with_pool.pool);
   for (const int step : steps) {

@@ -54,6 +54,44 @@ TEST_F(CachedCallables, GiveTheResultsAndGradientsOfEagerRunsForEachShape) {
   EXPECT_GT(memory.pool.reserved_bytes + memory.tensor_reserved_bytes, 0u);
 }
 
+/// State that is registered nowhere: a count of calls, and a table that the first call fills.
+struct WithUnregisteredState {
+  explicit WithUnregisteredState(const torch::Device& device)
+      : count(torch::zeros({2, 3}, device)), table(torch::zeros({3}, device)) {}
+  Tensor operator()(const Tensor& x) {
+    if (!has_table) table.copy_(torch::arange(3, table.options()));
+    has_table = true;
+    count[1].add_(1);
+    return x * count[1] + table;
+  }
+
+  Tensor count, table;
+  bool has_table = false;
+};
+
+TEST_F(CachedCallables, DoNotAdvanceStateThatIsNotRegistered) {
+  for (const bool after_eager_calls : {false, true}) {
+    WithUnregisteredState eager(device_), graphed(device_);
+    const auto cached = make_graphed_callables([&](const Tensor& x) { return graphed(x); },
+                                               GraphedCacheOptions{.capture_after = after_eager_calls ? 2U : 0U});
+    const Tensor x = needing_gradient({2, 3});
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(same(cached(x), eager(x))) << "call " << i;
+    EXPECT_TRUE(same(graphed.count, eager.count));
+    EXPECT_EQ(cached.statistics().captures.number, 1u);
+  }
+}
+
+TEST_F(GraphedCallables, DoNotAdvanceStateThatIsNotRegistered) {
+  for (const int warmup : {1, 3}) {
+    WithUnregisteredState eager(device_), graphed(device_);
+    const Tensor x = needing_gradient({2, 3});
+    const auto made =
+        make_graphed_callables([&](const Tensor& in) { return graphed(in); }, x, {.num_warmup_iters = warmup});
+    EXPECT_TRUE(same(graphed.count, torch::zeros({2, 3}, device_)));
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(same(made(x), eager(x))) << "call " << i;
+  }
+}
+
 TEST_F(CachedCallables, TrainAsEagerWithBatchesOfSeveralLengths) {
   Model eager = model(), graphed = model();
   const auto cached = make_graphed_callables(graphed, {.capture_after = 1});
