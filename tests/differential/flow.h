@@ -13,19 +13,30 @@
 
 namespace reprise::differential {
 
-/// *condition follows from *in; less than `conditions`. A value that is larger by one gives the next condition.
+/// The number of words of device memory for the condition of one operation.
+inline constexpr std::size_t words_of_condition = 2;
+
+/// *condition follows from *in; less than `conditions`. A value that is larger by one gives the next condition. The
+/// word behind it keeps the first one of a loop.
 struct Choose {
   REPRISE_KERNEL void operator()(Thread, Word* condition, const Word* in, Word value, Word conditions) const {
-    *condition = ((*in * 0x9E3779B1U >> 20) + value % conditions) % conditions;
+    condition[0] = condition[1] = ((*in * 0x9E3779B1U >> 20) + value % conditions) % conditions;
   }
   static auto accesses(Word* condition, const Word* in, Word, Word) {
-    return std::array{reads(in, 1), writes(condition, 1)};
+    return std::array{reads(in, 1), writes(condition, words_of_condition)};
   }
 };
 
+/// At the end of an iteration, whose number is null in an eager run. A wrong number ends the loop too early.
 struct CountDown {
-  REPRISE_KERNEL void operator()(Thread, Word* condition) const { --*condition; }
-  static auto accesses(Word* condition) { return std::array{reads(condition, 1), writes(condition, 1)}; }
+  REPRISE_KERNEL void operator()(Thread, Word* condition, const Word* iteration) const {
+    const bool right = iteration == nullptr || *iteration == condition[1] - condition[0];
+    condition[0] = right ? condition[0] - 1 : 0;
+  }
+  static auto accesses(Word* condition, const Word* iteration) {
+    return std::array{reads(condition, words_of_condition), writes(condition, 1),
+                      reads(iteration, iteration != nullptr ? 1 : 0)};
+  }
 };
 
 /// A body of control flow.
@@ -37,7 +48,7 @@ struct FlowBody {
 /// One operation of control flow on a stream, whose condition is chosen from the value at an address.
 class Flow {
  public:
-  /// Where it is: the word of device memory for its condition, and the generators of its device.
+  /// Where it is: the words of device memory for its condition, and the generators of its device.
   struct Place {
     bool capturing;
     Word* condition;
@@ -69,16 +80,18 @@ class Flow {
   /// The body as often as the condition says.
   /// \param limit LoopOptions::max_iterations
   void while_(const FlowBody& body, Word limit) const {
-    const auto iteration = [&](const StreamRef& stream) {
+    const auto iteration = [&](const StreamRef& stream, const Word* number) {
       body.run(stream);
-      launch(stream, LaunchConfig{}, CountDown{}, place_.condition);
+      launch(stream, LaunchConfig{}, CountDown{}, place_.condition, number);
     };
     if (place_.capturing) {
-      (void)reprise::while_(stream_, place_.condition, iteration, {.max_iterations = limit});
+      (void)reprise::while_(stream_, place_.condition,
+                            [&](const StreamRef& stream, const Loop& loop) { iteration(stream, loop.iterations()); },
+                            {.max_iterations = limit});
       return;
     }
     Word count = 0;
-    for (; (limit == 0 || count < limit) && read() != 0; ++count) iteration(stream_);
+    for (; (limit == 0 || count < limit) && read() != 0; ++count) iteration(stream_, nullptr);
     for (; count < limit; ++count) draw_without(body);
   }
 

@@ -56,7 +56,8 @@ Machine::Machine(const Program& program, const Device& first)
     all_operations_.insert(all_operations_.end(), body.operations.begin(), body.operations.end());
   }
   values_.resize(all_operations_.size());
-  for (const Stream& stream : own_streams_) conditions_.emplace_back(all_operations_.size(), stream);
+  for (const Stream& stream : own_streams_)
+    conditions_.emplace_back(words_of_condition * all_operations_.size(), stream);
   for (std::size_t i = 0; i < program.events.size(); ++i)
     events_.emplace_back(device(program.events[i].device), EventOptions{i % 2 == 0});
   for (const BufferSpec& spec : program.buffers) {
@@ -302,8 +303,32 @@ void Machine::recapture(const Change& change) {
   if (std::ssize(result.disabled) != resting)
     throw std::logic_error("a recapture has " + std::to_string(result.disabled.size()) + " disabled nodes instead of " +
                            std::to_string(resting));
+  // How often that allocates depends on what other graphs leave.
+  if (std::ranges::count(program_.operations, Kind::exhaust, &Operation::kind) == 0) require_unchanged(run);
   captured_ = change.to;
   for (auto& address : addresses_of_) address.reset();
+}
+
+// Captures the same again, children included: what the library has for each capture is no difference. The last capture
+// is one into the graph, since it decides where the memory is that the program allocates.
+void Machine::require_unchanged(const Run& run) {
+  const auto body = [&] { submit(run); };
+  if (can_be_compared()) {
+    capture_bodies(run);
+    if (const Comparison found = compare(graph_, body, {.stream = origin()});
+        !found.same() || !found.parameters.empty())
+      throw std::logic_error("a graph and its body differ: " + found.str());
+  }
+  capture_bodies(run);
+  const Recapture again = graph_.recapture(options(), body);
+  for (const GraphDifference& each : again.differences)
+    if (each.kind != DifferenceKind::enabled) throw std::logic_error("a recapture of the same differs: " + each.str());
+}
+
+// Not while another thread captures; nor a graph with nodes that cannot be executed by themselves, or are disabled.
+bool Machine::can_be_compared() const {
+  return !program_.concurrent && !program_.discard_template && !version_.resting &&
+         std::ranges::none_of(program_.buffers, [](const BufferSpec& spec) { return spec.place == Place::ordered; });
 }
 
 }  // namespace reprise::differential

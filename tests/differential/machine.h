@@ -90,6 +90,8 @@ class Machine {
   void update(const Version& version);
   void refuse_update(const Version& version);
   void recapture(const Change& change);
+  void require_unchanged(const Run& run);
+  bool can_be_compared() const;
 
   const Program& program_;
   const Device first_;
@@ -100,7 +102,7 @@ class Machine {
   std::vector<Generator> generators_;            // of the first device, then of the second one
   std::vector<Operation> all_operations_;        // those of the program, then those of each body
   std::vector<std::size_t> first_of_body_ = {};  // of each body: the number of its first one
-  std::vector<Buffer<Word>> conditions_;         // of each device: a word for each operation
+  std::vector<Buffer<Word>> conditions_;         // of each device: words_of_condition for each operation
   std::vector<Buffer<Word>> memory_;
   std::vector<Pinned> pinned_;
   std::vector<Word*> addresses_;  // null: freed

@@ -149,7 +149,8 @@ void Machine::run_child(int body, const StreamRef& stream, const Run& run) {
 
 void Machine::run_flow(const Operation& op, const StreamRef& stream, const Run& run, std::size_t number) {
   const std::size_t device = stream.device() == first_ ? 0 : 1;
-  const Flow::Place place{run.capturing, conditions_[device].data() + number, generators_of(stream)};
+  const Flow::Place place{run.capturing, conditions_[device].data() + words_of_condition * number,
+                          generators_of(stream)};
   const Flow flow(stream, place, address(op.in, run.version), op.value, conditions_of(op));
   std::vector<FlowBody> bodies;
   for (const int body : bodies_of(op))

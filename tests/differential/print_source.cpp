@@ -184,13 +184,14 @@ std::string conditions(const Program& program) {
   for (std::size_t i = 0; i < program.operations.size(); ++i) {
     const Operation& op = program.operations[i];
     const int device = program.streams[static_cast<std::size_t>(op.stream)].device;
-    if (is_control_flow(op.kind)) text += format("  Buffer<Word> c{}{{1, own{}}};\n", i, device);
+    if (is_control_flow(op.kind)) text += format("  Buffer<Word> c{}{{words_of_condition, own{}}};\n", i, device);
   }
   for (std::size_t b = 0; b < program.bodies.size(); ++b) {
     const Body& body = program.bodies[b];
     for (std::size_t i = 0; i < body.operations.size(); ++i)
       if (is_control_flow(body.operations[i].kind))
-        text += format("  Buffer<Word> c{}{{1, own{}}};\n", first_of_body(program, b) + i, body.device);
+        text +=
+            format("  Buffer<Word> c{}{{words_of_condition, own{}}};\n", first_of_body(program, b) + i, body.device);
   }
   return text;
 }
