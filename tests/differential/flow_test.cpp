@@ -272,7 +272,7 @@ TEST(PrintedSourceOfControlFlow, HasItsCallAndItsCondition) {
 )"));
   EXPECT_THAT(source, HasSubstr("    flow(stream, c4, b0.data(), 0x5U, 2).if_else({"));
   for (const char* const word : {"c0", "c1", "c4"})
-    EXPECT_THAT(source, HasSubstr(std::string("  Buffer<Word> ") + word + "{1, own0};\n"));
+    EXPECT_THAT(source, HasSubstr(std::string("  Buffer<Word> ") + word + "{words_of_condition, own0};\n"));
 }
 
 }  // namespace
