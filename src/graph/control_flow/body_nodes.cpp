@@ -30,7 +30,7 @@ std::string node_text(Backend& backend, NodeType type, const backend::NodeParams
   if (kernel != nullptr && backend::WarnOnError(backend).function_name(kernel->function, &symbol) && symbol != nullptr)
     name += " " + backend::kernel_text(symbol);
   const std::string within = backend::error_context();
-  return text::format("{} ({}){}", name, place, within.empty() ? "" : " in " + within);
+  return within.empty() ? text::format("{} ({})", name, place) : text::format("{} ({}) in {}", name, place, within);
 }
 
 bool is_pageable(Backend& backend, const void* address) {
