@@ -76,9 +76,9 @@ REPRISE_EXPORT c10::intrusive_ptr<c10d::Backend> init_process_group(c10::Device 
 
 /// Options of DataParallel.
 struct DataParallelOptions {
-  /// Gradients are reduced together until they have this size, or half of what is left: a step's last reduction, beside
-  /// which nothing runs, is short, but for gradients that are large. No bucket is complete with less than an eighth.
-  std::size_t bucket_bytes = std::size_t{25} << 20;
+  /// Gradients are reduced together until they have this size. Each reduction takes time besides that for its bytes,
+  /// and nothing runs beside the last one of a step: small buckets cost the former, large ones the latter.
+  std::size_t bucket_bytes = std::size_t{16} << 20;
   /// Gradients are averaged over all ranks; false: added.
   bool average = true;
   /// finish() takes zeros for the gradients of parameters that backward() did not reach, instead of refusing them.

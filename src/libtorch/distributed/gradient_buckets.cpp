@@ -66,30 +66,20 @@ GradientBuckets::GradientBuckets(std::vector<NamedTensor> trained, c10::Device d
   fill_buckets(options.bucket_bytes);
 }
 
-// In reverse order, in which backward() mostly computes them. A bucket of each type gets half of what is left:
-// reductions are few, and nothing runs beside the last one, which is short.
+// In reverse order, in which backward() mostly computes them. A bucket is complete when it has the bytes, or when no
+// parameter of its type is left.
 void GradientBuckets::fill_buckets(std::size_t bucket_bytes) {
-  struct Open {
-    std::vector<std::size_t> gradients = {};
-    std::size_t bytes = 0;  // of these
-    std::size_t left = 0;   // bytes in no bucket yet
-  };
-  std::map<c10::ScalarType, Open> types;
-  const auto bytes_of = [](const at::Tensor& parameter) {
-    return static_cast<std::size_t>(padded_count(parameter)) * parameter.element_size();
-  };
-  for (const Gradient& each : gradients_)
-    types[each.parameter.tensor.scalar_type()].left += bytes_of(each.parameter.tensor);
+  std::map<c10::ScalarType, std::pair<std::vector<std::size_t>, std::size_t>> open;  // gradients, and their bytes
   for (std::size_t i = gradients_.size(); i-- > 0;) {
     const at::Tensor& parameter = gradients_[i].parameter.tensor;
-    Open& open = types[parameter.scalar_type()];
-    open.gradients.push_back(i);
-    open.bytes += bytes_of(parameter);
-    const std::size_t enough = std::clamp(open.left / 2, bucket_bytes / 8, bucket_bytes);
-    if (open.bytes < enough && open.bytes < open.left) continue;
-    add_bucket(open.gradients);
-    open = {.left = open.left - open.bytes};
+    auto& [gradients, size] = open[parameter.scalar_type()];
+    gradients.push_back(i);
+    size += static_cast<std::size_t>(padded_count(parameter)) * parameter.element_size();
+    if (size < bucket_bytes) continue;
+    add_bucket(gradients);
+    open.erase(parameter.scalar_type());
   }
+  for (const auto& [type, last] : open) add_bucket(last.first);
 }
 
 void GradientBuckets::add_bucket(const std::vector<std::size_t>& gradients) {

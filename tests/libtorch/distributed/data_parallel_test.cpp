@@ -116,20 +116,6 @@ TEST_F(DataParallelTraining, ReducesSmallGradientsWithTheLargeOneThatFollows) {
   EXPECT_EQ(parallel.bucket_count(), 3U);
 }
 
-TEST_F(DataParallelTraining, GivesEachBucketHalfOfTheGradientsThatAreLeft) {
-  std::vector<Tensor> parameters;
-  for (int i = 0; i < 12; ++i) parameters.push_back(torch::ones({1024}, device_).requires_grad_());
-  const auto group = make_group();
-  DataParallelOptions options;
-  EXPECT_EQ(DataParallel(parameters, group, options).bucket_count(), 1U);  // less than the least
-  options.bucket_bytes = 25000;
-  EXPECT_EQ(DataParallel(parameters, group, options).bucket_count(), 4U);  // of 6, 3, 2 and 1
-  options.bucket_bytes = 16000;
-  EXPECT_EQ(DataParallel(parameters, group, options).bucket_count(), 5U);  // of 4, 4, 2, 1 and 1
-  options.bucket_bytes = 4000;
-  EXPECT_EQ(DataParallel(parameters, group, options).bucket_count(), 12U);
-}
-
 TEST_F(DataParallelTraining, RefusesOtherShapesAndNamesBothRanksOnEach) {
   const std::int64_t size = 3 + rank();
   const std::string text = refusal_of([&] {
