@@ -28,9 +28,9 @@ std::string node_text(Backend& backend, NodeType type, const backend::NodeParams
   const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params);
   const char* symbol = nullptr;
   if (kernel != nullptr && backend::WarnOnError(backend).function_name(kernel->function, &symbol) && symbol != nullptr)
-    name += " " + backend::kernel_text(symbol);
+    name.append(" ").append(backend::kernel_text(symbol));
   const std::string within = backend::error_context();
-  return within.empty() ? text::format("{} ({})", name, place) : text::format("{} ({}) in {}", name, place, within);
+  return text::format("{} ({}){}", name, place, within.empty() ? "" : " in " + within);
 }
 
 bool is_pageable(Backend& backend, const void* address) {
