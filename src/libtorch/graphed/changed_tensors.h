@@ -52,7 +52,7 @@ class ChangedTensors {
   std::mutex mutex_;                                    // guards the rest
   std::unordered_set<const c10::StorageImpl*> others_;  // that were made since, or are restored by others
   std::vector<Changed> changed_;                        // in order of their first changes
-  /// Of operators, by the address of the name in their schema, which at::RecordFunction copies at each request.
+  /// Operators, by the address of the name in their schema, which at::RecordFunction copies at each request.
   std::unordered_map<const char*, std::vector<std::size_t>> mutable_arguments_;
   std::size_t run_ = 0;
   bool captures_ = false;
