@@ -228,17 +228,18 @@ TEST_F(ProgressMarksOfGraphs, OfAReplayThatARecaptureOvertakesAreNoneOfThatCaptu
     scope(second);
   };
   capture(graph_, marked(), [&] { body("one", "two"); });
+  const Stream replayed;
   CUDAGraph beside;
   const GraphOptions options{.capture_error_mode = CaptureMode::relaxed, .allow_empty = true};
   capture(beside, options, [&] {  // during another capture, a recapture does not wait for the device
-    const StreamGuard side(side_.ref());
+    const StreamGuard guard(replayed);
     graph_.replay();
     ASSERT_TRUE(gate.wait_until_reached());
     EXPECT_EQ(last(), "one");
     graph_.recapture([&] { body("three", "four"); });
     EXPECT_EQ(graph_.last_mark(), std::nullopt);
     gate.open();
-    side_.ref().synchronize();
+    replayed.synchronize();
     EXPECT_EQ(graph_.last_mark(), std::nullopt) << "that was the end of \"two\"";
   });
 }

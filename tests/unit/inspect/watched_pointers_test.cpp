@@ -305,6 +305,7 @@ TEST_F(WatchedPointers, AReplayInACaptureOfOtherCodeThatWouldReadATableIsRefused
 }
 
 TEST_F(WatchedPointers, MisuseIsRefusedAndChangesNothing) {
+  write({nullptr, nullptr, nullptr});
   EXPECT_THAT(text_of<UsageError>([&] { graph_.watch_pointers(table_, 3); }), HasSubstr("empty"));
   EXPECT_THROW(graph_.pointers_changed(), UsageError);
   capture(graph_, [&] { add(x_); });
