@@ -283,13 +283,13 @@ struct Sgd {
   }
 };
 
-/// The next GatherBatch takes the next batch. One thread.
+/// The next GatherBatch takes the next batch, after the last of an epoch the first. One thread.
 struct AdvanceStep {
-  REPRISE_KERNEL void operator()(reprise::Thread t, std::uint32_t* step) const {
-    if (t.global_x() == 0) ++*step;
+  REPRISE_KERNEL void operator()(reprise::Thread t, std::uint32_t* step, std::uint32_t steps) const {
+    if (t.global_x() == 0) *step = (*step + 1) % steps;
   }
 
-  static auto accesses(std::uint32_t* step) { return std::array{reprise::writes(step, 1)}; }
+  static auto accesses(std::uint32_t* step, std::uint32_t) { return std::array{reprise::writes(step, 1)}; }
 };
 
 /// Adds to `*correct` how many rows have their highest score at their label. One thread a row.

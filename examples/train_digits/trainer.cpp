@@ -59,7 +59,7 @@ void Trainer::step() {
   launch(batch_images_.size(), GatherBatch{}, images_.data(), labels_.data(), order_.data(), number_.data(),
          batch_images_.data(), batch_labels_.data(), batch_, pixels_per_image);
   network_.train(batch_images_.data(), batch_labels_.data(), loss_sum_.data(), rate_, side_);
-  launch(LaunchConfig::cover(1, 32), AdvanceStep{}, number_.data());
+  launch(LaunchConfig::cover(1, 32), AdvanceStep{}, number_.data(), steps_);
 }
 
 Run Trainer::run(const std::string& label, unsigned epochs, const std::function<void()>& give_step) {
