@@ -2,8 +2,7 @@
 # Included by ctest in a build with REPRISE_CUDA_TESTS: adds what scripts/gpu-test runs on the device. Each suite is one
 # process, since after an error of the device nothing works in its process any more.
 
-set(limit 150) # seconds for one process
-set(sanitized_limit 400) # likewise; on slow hosts the recorded calls of other threads take more than 150
+set(limit 400) # seconds for one process; beside others, the recorded calls of other threads take more than 150
 # Suites that take nearly all memory of the device: also by an allocation that fails in the end, with expandable segments.
 # Nothing may run beside them.
 set(take_memory "(^|/)(CudaTensorFailures|CudaTensorsWithoutMemory|FailedCapture|GraphWorkspaces|OtherCaches|OutOfMemory)(/|$)")
@@ -35,7 +34,7 @@ string(CONCAT conditional "(^|/)(Compare|ConditionalContract|Cublas|InnerAnnotat
 function(add_sanitized tool name) # command...
   add_test("${tool}.${name}" compute-sanitizer --tool ${tool} --report-api-errors no
     --target-processes application-only --launch-timeout 0 ${ARGN})
-  set_tests_properties("${tool}.${name}" PROPERTIES LABELS sanitize TIMEOUT ${sanitized_limit}
+  set_tests_properties("${tool}.${name}" PROPERTIES LABELS sanitize TIMEOUT ${limit}
     PASS_REGULAR_EXPRESSION "(ERROR|RACECHECK) SUMMARY: 0 (errors|hazards)"
     FAIL_REGULAR_EXPRESSION "the device is unusable now"
     SKIP_REGULAR_EXPRESSION "Target application terminated before first instrumented API call")
