@@ -244,7 +244,7 @@ bool LivenessListener::is_certainly_used(const GraphScan& scan, const ScannedWor
   if (!word.whole || word.used || !is_begin) return word.whole;
   constexpr std::uintptr_t least_address = std::uintptr_t{1} << 32;  // below: numbers
   const auto of_node = std::ranges::equal_range(scan.words, word.node, {}, &ScannedWord::node);
-  return std::ranges::none_of(of_node, [&](const ScannedWord& other) {
+  return std::none_of(of_node.begin(), of_node.end(), [&](const ScannedWord& other) {  // Clang 14: no view of a range
     if (other.value < least_address || other.value >= word.value) return false;
     const auto found = std::ranges::lower_bound(addresses, other.value, {}, &UsedAddress::value);
     if (found == addresses.end() || found->value != other.value || !found->in_allocator) return true;
