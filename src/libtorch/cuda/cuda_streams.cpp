@@ -67,9 +67,11 @@ CUDAStream stream_with(c10::DeviceIndex device, StreamHandle handle) {
 }
 
 // libtorch keeps the current streams of a thread in a `thread_local` object. Static objects of the program end after
-// that one does on the main thread, and guards among them restore streams: what is current is kept here from then on.
+// that one does on the main thread, and guards among them restore streams and devices: what is current is kept here
+// from then on. libtorch's own calls check for errors with a static object, which ends before objects that are older.
 enum class ThreadPhase : char { unseen, watched, over };
 constinit thread_local ThreadPhase phase = ThreadPhase::unseen;
+constinit thread_local int device_after_the_end = 0;
 
 std::vector<StreamHandle>& streams_after_the_end() {
   return support::ThreadObject<std::vector<StreamHandle>>::get();
@@ -78,6 +80,7 @@ std::vector<StreamHandle>& streams_after_the_end() {
 struct EndOfThread {
   EndOfThread() { phase = ThreadPhase::watched; }
   ~EndOfThread() {
+    device_after_the_end = current_cuda_device();
     try {
       for (c10::DeviceIndex device = 0; device < c10::cuda::device_count(); ++device)
         streams_after_the_end().push_back(handle_of(c10::cuda::getCurrentCUDAStream(device)));
@@ -127,17 +130,22 @@ void set_current_cuda_stream(int device, StreamHandle stream) noexcept {
   c10::cuda::setCurrentCUDAStream(stream_with(index, stream));
 }
 
-// Not by calls of libtorch that throw: at the end of the process CUDA's runtime answers no more.
 int current_cuda_device() noexcept {
+  if (phase == ThreadPhase::over) [[unlikely]]
+    return device_after_the_end;
   c10::DeviceIndex device = 0;
   return c10::cuda::GetDevice(&device) == cudaSuccess ? device : 0;
 }
 
 void set_current_cuda_device(int device) noexcept {
+  const auto index = static_cast<c10::DeviceIndex>(device);
   try {
-    static_cast<void>(c10::cuda::SetDevice(static_cast<c10::DeviceIndex>(device)));
+    if (is_over(index))
+      device_after_the_end = device;
+    else
+      static_cast<void>(c10::cuda::SetDevice(index));
   } catch (const c10::Error& error) {
-    if (phase != ThreadPhase::over) warn(error.what_without_backtrace());
+    warn(error.what_without_backtrace());
   }
 }
 

@@ -36,6 +36,8 @@ struct WatchedCall final : at::ObserverContext {
 };
 
 thread_local WatchedCall* innermost = nullptr;
+// The last call that began, until any ends: both callbacks are on for a moment when one takes the other's place.
+thread_local const at::RecordFunction* last_begun = nullptr;
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& call);
 void operator_ends(const at::RecordFunction& call, at::ObserverContext* context);
@@ -62,8 +64,9 @@ class Callbacks {
     }
     open_ += by;
     if (wants_arguments) want_arguments_ += by;
-    turn(with_arguments_, want_arguments_ > 0);
-    turn(without_, want_arguments_ == 0 && open_ > 0);
+    const bool with = want_arguments_ > 0;
+    turn(with ? with_arguments_ : without_, open_ > 0);  // first, so that other threads' operators are not missed
+    turn(with ? without_ : with_arguments_, false);
   }
 
  private:
@@ -130,6 +133,7 @@ void find_leaves_outside() {
 }
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
+  if (std::exchange(last_begun, &function) == &function) return nullptr;
   if (!is_operator(function)) {
     find_leaves_outside();
     return nullptr;
@@ -147,6 +151,7 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& f
 }
 
 void operator_ends(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
+  last_begun = nullptr;
   auto* const call = static_cast<WatchedCall*>(context);
   if (call == nullptr) return;
   innermost = call->within;

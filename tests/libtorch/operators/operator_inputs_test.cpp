@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <thread>
 
@@ -25,6 +26,18 @@ std::shared_ptr<OperatorInputs> listen() {
   inputs->open(*captures::find(stream).capture);
   return inputs;
 }
+
+/// Counts the operators of a capture, without a look at their arguments.
+class Count final : public OperatorWatch {
+ public:
+  Count() : OperatorWatch(default_device(), /*wants_arguments=*/false) {}
+  void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* /*tails*/) override {
+    ++begun;
+  }
+  void ended(const RunningOperator& /*op*/, const End& /*end*/) override { ++over; }
+
+  std::atomic<int> begun = 0, over = 0;
+};
 
 std::vector<GraphNodeHandle> nodes_of(const CUDAGraph& graph) {
   std::vector<GraphNodeHandle> nodes;
@@ -132,6 +145,32 @@ TEST_F(InputsOfOperators, AreOfTheirCaptureAlone) {
   inputs_->look_at(graph_.raw_cuda_graph());
   EXPECT_TRUE(inputs_->has(address_of(x)));
   EXPECT_FALSE(inputs_->has(address_of(y)));
+}
+
+// Meanwhile libtorch's callback with arguments takes the place of the one without them, and the other way round.
+TEST_F(InputsOfOperators, AreLookedForWhileAnotherThreadRunsOperators) {
+  constexpr int operators = 3000;
+  const auto count = std::make_shared<Count>();
+  GraphOptions options;
+  options.capture_error_mode = CaptureMode::relaxed;
+  reprise::capture(graph_, options, [&] {
+    const StreamRef stream = current_stream();
+    count->open(*captures::find(stream).capture);
+    raw_.add_(1);
+    const int each = count->begun;
+    std::atomic<bool> is_over = false;
+    std::thread other([&] {
+      const StreamGuard guard(stream);
+      for (int i = 1; i < operators; ++i) raw_.add_(1);
+      is_over = true;
+    });
+    while (!is_over) listen()->close();
+    other.join();
+    EXPECT_GT(each, 0);
+    EXPECT_EQ(count->begun, each * operators);
+    EXPECT_EQ(count->over, each * operators);
+    count->close();
+  });
 }
 
 TEST_F(InputsOfOperators, NodesOfOperatorsAndOthersAreToldApart) {
