@@ -14,6 +14,7 @@
 #include "reprise/libtorch/host_device.h"
 #include "reprise/libtorch/optim.h"
 #include "support/program.h"
+#include "support/tensors.h"
 
 namespace data_parallel {
 namespace {
@@ -38,7 +39,7 @@ torch::Device device_of(const std::string& name, int local_rank) {
 bool run(const Options& options) {
   const lib::ProcessEnvironment environment = lib::process_environment();
   const torch::Device device = device_of(options.device, environment.local_rank);
-  const c10::DeviceGuard on_device(device);
+  const reprise::DeviceGuard on_device(example::library_device(device));
   const auto group = make_group(device, environment);
 
   torch::manual_seed(static_cast<std::uint64_t>(environment.rank));  // rank 0 has the values that all begin with

@@ -83,7 +83,7 @@ Trained train(const Options& options, const torch::Device& device, Network& netw
 
 bool run(const Options& options) {
   const torch::Device device = example::tensor_device(options.device);
-  const c10::DeviceGuard on_device(device);
+  const reprise::DeviceGuard on_device(example::library_device(device));
   const auto network = [&] {
     torch::manual_seed(1);
     Network made;

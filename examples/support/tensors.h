@@ -21,6 +21,12 @@ inline torch::Device tensor_device(const std::optional<std::string>& text) {
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(device.index())};
 }
 
+/// The same device for reprise::DeviceGuard. Captures begin on the current device of the thread; c10::DeviceGuard only
+/// chooses among the host devices, and CUDA stays current where there is a GPU.
+inline reprise::Device library_device(const torch::Device& device) {
+  return reprise::Device::parse(fmt::format("{}:{}", device.is_cuda() ? "cuda" : "host", device.index()));
+}
+
 inline void add_device_option(CLI::App& app, std::optional<std::string>& device) {
   app.add_option("--device", device,
                  "Where the tensors lie: host, cuda, cuda:1, ... (default: the first CUDA device, or else the "

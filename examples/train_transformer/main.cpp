@@ -203,7 +203,7 @@ bool run(const Options& options) {
   const std::string text = write_text(100'000, options.seed);
   const Alphabet alphabet(text);
   const Plan plan = plan_of(options, alphabet, text);
-  const c10::DeviceGuard on_device(plan.device);
+  const reprise::DeviceGuard on_device(example::library_device(plan.device));
   say("device     {}\n", plan.device.str());
   say("text       {} characters of {} kinds: \"{}\" and so on\n", text.size(), alphabet.size(), text.substr(0, 40));
 

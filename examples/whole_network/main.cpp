@@ -116,7 +116,7 @@ bool same(const Result& one, const Result& other) {
 
 bool run(const Options& options) {
   const torch::Device device = example::tensor_device(options.device);
-  const c10::DeviceGuard on_device(device);
+  const reprise::DeviceGuard on_device(example::library_device(device));
   const bool mixed = options.precision == "float16";
   torch::manual_seed(1);
   std::vector<Tensor> batches;

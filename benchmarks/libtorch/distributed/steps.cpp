@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "libtorch/networks.h"
+#include "reprise/device.h"
 #include "reprise/libtorch/distributed.h"
 #include "reprise/libtorch/graph.h"
 #include "reprise/libtorch/host_device.h"
@@ -109,7 +110,8 @@ int main(int argc, char** argv) try {
   const torch::Device device = argc == 2
                                    ? lib::host_device()
                                    : torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(environment.local_rank));
-  const c10::DeviceGuard on_device(device);
+  const reprise::DeviceGuard on_device(
+      reprise::Device::parse(argc == 2 ? "host" : "cuda:" + std::to_string(environment.local_rank)));
   serve(device, environment);
   return 0;
 } catch (const std::exception& error) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/backend.h"
 #include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/objects/thread_tag.h"
@@ -65,6 +66,15 @@ std::string name_of(const States& all, const OutsideWork::State& last, const Str
   return name;
 }
 
+// No stream is the right one where the work is for another device: the wrong device was current.
+std::string advice_for(const StreamRef& captured, const StreamRef& stream) {
+  const Device mine = captured.device(), other = stream.device();
+  if (mine == other) return "Submit it to current_stream(), or to a stream that was forked off it by StreamRef::wait()";
+  return text::format(
+      "The capture is one of {}: begin it while {} is current (DeviceGuard){}", mine.str(), other.str(),
+      same_runtime(mine, other) ? ", or fork the stream off current_stream() by StreamRef::wait()" : "");
+}
+
 // While a blocking stream captures, the query of the legacy stream is refused: so will be the work, with a report.
 bool takes_effect_outside(const StreamRef& captured, const StreamRef& stream) {
   return known_capture_status(stream) == CaptureStatus::none &&
@@ -101,10 +111,9 @@ void OutsideWork::require_none_in_capture(const StreamRef& stream, const char* c
   const char* const made = detail::PublicCall::current();
   throw UsageError(text::format(
       "{}: expected work for a stream that takes part in the capture which this thread has underway; found "
-      "{}, where it would be executed at once and be missing in replays. Submit it to current_stream(), "
-      "or to a stream that was forked off it by StreamRef::wait(); make what is to run once in the scope "
+      "{}, where it would be executed at once and be missing in replays. {}; make what is to run once in the scope "
       "of a CaptureModeGuard. Nothing was submitted, and the capture continues.",
-      made != nullptr ? made : call, name));
+      made != nullptr ? made : call, name, advice_for((*last)->captured, stream)));
 }
 
 }  // namespace reprise::backend

@@ -11,11 +11,15 @@
 #include "libtorch/versions/version.h"
 #include "reprise/libtorch/graph.h"
 #include "tests/libtorch/host/host_device_fixture.h"
+#include "tests/support/text_of.h"
 
 // Streams and events of libtorch and of this library: one current stream for both.
 
 namespace reprise::libtorch::test {
 namespace {
+
+using ::reprise::test::text_of;
+using ::testing::HasSubstr;
 
 const c10::DeviceType type_here = c10::DeviceType::PrivateUse1;
 
@@ -173,6 +177,26 @@ TEST_F(OnHostDevice, TensorsCannotUseTheDeviceOfASimulator) {
   EXPECT_THROW(torch::zeros({1}, torch::Device(type_here)), UsageError);
   EXPECT_EQ(torch::ones({1}, device_).item<float>(), 1.0F) << "those of other devices are as ever";
   EXPECT_EQ(current_device(), simulator.device());
+}
+
+// As on a machine with a GPU, whose CUDA device is current there.
+TEST_F(OnHostDevice, TensorsAreRefusedInACaptureOfTheDeviceThatIsCurrentInstead) {
+  const HostSimulator simulator;
+  const DeviceGuard elsewhere(simulator.device());
+  torch::Tensor x = torch::zeros({4}, device_);
+  const auto captured = [&] { return capture([&] { x.add_(1); }); };
+  {
+    const c10::DeviceGuard among_host_devices(device_);
+    const std::string what = text_of<UsageError>([&] { static_cast<void>(captured()); });
+    EXPECT_THAT(what,
+                HasSubstr("found a stream of host:0, where it would be executed at once and be missing in replays"));
+    EXPECT_THAT(what, HasSubstr("begin it while host:0 is current (DeviceGuard);"));
+  }
+  const DeviceGuard here(Device::parse("host"));
+  CUDAGraph graph = captured();
+  EXPECT_TRUE(same(x, torch::zeros({4})));
+  graph.replay();
+  EXPECT_TRUE(same(x, torch::ones({4})));
 }
 
 TEST_F(OnHostDevice, MemoryThatAnotherStreamUsesIsNotGivenOutBefore) {

@@ -16,7 +16,10 @@ namespace {
 class OutsideWork : public ::testing::Test {
  protected:
   // In capture() and in the scope; a call with the same stream works afterwards.
-  void expect_refused(const StreamRef& stream, const std::string& name) {
+  void expect_refused(const StreamRef& stream, const std::string& name,
+                      const std::string& advice =
+                          "Submit it to current_stream(), or to a stream that was forked off it by "
+                          "StreamRef::wait(); make what is to run once") {
     const auto refused = [&](const std::function<void()>& call, const char* made) {
       for (const bool in_scope : {false, true}) {
         const std::string what = text_of<UsageError>([&] {
@@ -32,7 +35,9 @@ class OutsideWork : public ::testing::Test {
           body();
         });
         EXPECT_TRUE(contains(what, std::string(made) + ": expected work for a stream that takes part in the capture"));
-        EXPECT_TRUE(contains(what, "found " + name + ", where it would be executed at once and be missing in replays"));
+        EXPECT_TRUE(contains(
+            what, "found " + name + ", where it would be executed at once and be missing in replays. " + advice))
+            << what;
         call();
         stream.synchronize();
       }
@@ -82,9 +87,17 @@ TEST_F(OutsideWork, OnTheStreamThatWasCurrentIsRefusedAfterAWarmUpToo) {
 
 TEST_F(OutsideWork, OnAStreamOfAnotherDeviceIsRefusedBeforeItTakesEffect) {
   const HostSimulator simulator;
-  const Stream there(simulator.device());
-  expect_refused(there, "a stream of " + simulator.device().str());
-  expect_refused(simulator.device().default_stream(), "the legacy default stream of " + simulator.device().str());
+  std::vector<Device> others = devices();  // host:0 where a CUDA device is tested
+  std::erase(others, default_device());
+  others.push_back(simulator.device());
+  for (const Device& other : others) {
+    const bool can_wait = other != simulator.device() && other.type() == default_device().type();
+    const std::string advice = "The capture is one of " + default_device().str() + ": begin it while " + other.str() +
+                               " is current (DeviceGuard)" + (can_wait ? ", or fork" : "; make");
+    const Stream there(other);
+    expect_refused(there, "a stream of " + other.str(), advice);
+    expect_refused(other.default_stream(), "the legacy default stream of " + other.str(), advice);
+  }
 }
 
 TEST_F(OutsideWork, OfAReplayIsRefused) {
