@@ -10,6 +10,8 @@
 
 namespace reprise::backend {
 
+using KernelAccesses = decltype(KernelRecord::accesses);
+
 /// Makes a kernel of this library known. The record must live until the process ends. Returns it. Thread-safe.
 const KernelRecord& add_own_record(const KernelRecord& record);
 
@@ -29,11 +31,15 @@ const KernelRecord& make_own_record(const char* symbol) {
 }
 
 /// For a CUDA backend, which found the kernel's function on one of its devices. Of kernels that are not this library's
-/// nothing is kept. Thread-safe.
+/// only `accesses` is kept. Thread-safe.
 void add_own_function(const KernelRecord& record, FunctionHandle function);
 
 /// The record of a kernel of this library, also where it runs on another device than `backend`: a graph can have nodes
 /// of several. Null for any other kernel. Thread-safe.
 const KernelRecord* own_record(const Backend& backend, FunctionHandle function);
+
+/// KernelRecord::accesses of a function that a record was found for, of this library or not; null for any other
+/// function. Thread-safe.
+KernelAccesses accesses_of(const Backend& backend, FunctionHandle function);
 
 }  // namespace reprise::backend

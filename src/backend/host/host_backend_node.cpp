@@ -17,9 +17,10 @@ bool is_memory_node(NodeType type) {
   return type == NodeType::memory_allocate || type == NodeType::memory_free;
 }
 
-bool lies_in_child(const HostGraph& graph) {
+// True if the graph is that of a child node, or a body, or lies in one.
+bool lies_in(NodeType type, const HostGraph& graph) {
   for (const HostGraph* inner = &graph; inner->owner != nullptr; inner = inner->owner->graph)
-    if (inner->owner->type == NodeType::child_graph) return true;
+    if (inner->owner->type == type) return true;
   return false;
 }
 
@@ -120,7 +121,11 @@ Result HostBackend::check_node(const NodeParams& params) const {
                  : fail(ErrorCode::invalid_value, "there is no such event");
     case NodeType::child_graph: {
       const HostGraph* const child = runtime_.find(std::get<ChildGraphNodeParams>(params).graph);
-      return child != nullptr ? check_copy(*child) : no_such("graph");
+      if (child == nullptr) return no_such("graph");
+      if (lies_in(NodeType::conditional, *child))
+        return fail(ErrorCode::not_supported,
+                    "a graph in the body of a conditional node cannot be the child of another");
+      return check_copy(*child);
     }
     case NodeType::memory_allocate:
     case NodeType::memory_free:  // check_memory()
@@ -132,7 +137,7 @@ Result HostBackend::check_node(const NodeParams& params) const {
 }
 
 Result HostBackend::check_conditional(const HostGraph& graph, const ConditionalNodeParams& params) {
-  if (lies_in_child(graph))
+  if (lies_in(NodeType::child_graph, graph))
     return fail(ErrorCode::not_supported, "a graph with a conditional node cannot be the child of another");
   const HostCondition* const condition = condition_of(graph, params.handle);
   if (condition == nullptr)

@@ -15,6 +15,7 @@ struct OwnRecords {
   std::shared_mutex mutex;
   std::unordered_set<const KernelRecord*> records;
   std::unordered_map<FunctionHandle, const KernelRecord*> functions;  // of all CUDA devices
+  std::unordered_map<FunctionHandle, KernelAccesses> accesses;        // likewise, of all records
 };
 
 OwnRecords& own_records() {
@@ -35,6 +36,7 @@ void add_own_function(const KernelRecord& record, FunctionHandle function) {
   OwnRecords& own = own_records();
   const std::unique_lock lock(own.mutex);
   if (own.records.contains(&record)) own.functions.insert_or_assign(function, &record);
+  own.accesses.insert_or_assign(function, record.accesses);  // null, too: the handle may be that of an unloaded one
 }
 
 const KernelRecord* own_record(const Backend& backend, FunctionHandle function) {
@@ -46,6 +48,14 @@ const KernelRecord* own_record(const Backend& backend, FunctionHandle function) 
   }
   const auto found = own.functions.find(function);
   return found != own.functions.end() ? found->second : nullptr;
+}
+
+KernelAccesses accesses_of(const Backend& backend, FunctionHandle function) {
+  if (backend.type() == DeviceType::host) return reinterpret_cast<const KernelRecord*>(function)->accesses;
+  OwnRecords& own = own_records();
+  const std::shared_lock lock(own.mutex);
+  const auto found = own.accesses.find(function);
+  return found != own.accesses.end() ? found->second : nullptr;
 }
 
 }  // namespace reprise::backend

@@ -12,6 +12,7 @@
 
 #include "backend/check.h"
 #include "backend/host_work.h"
+#include "backend/own_records.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/parameters/marked_arguments.h"
 #include "memory/block_bounds.h"
@@ -184,11 +185,36 @@ bool may_be_a_pair(const std::type_info* begin, const std::type_info* end) {
   return one.starts_with('P') && other.starts_with("PK") && one.substr(1) == other.substr(2);
 }
 
+// True if the kernel declares that it accesses memory at the address of this place: were it another address, the kernel
+// would access as many bytes there, and the same elsewhere. With the end of a range, it would access another number.
+bool is_declared_memory(backend::KernelAccesses accesses, NodeImage& image, const NodePlace& place) {
+  if (accesses == nullptr) return false;
+  constexpr std::uintptr_t distance = 256;
+  std::vector<void*> params;
+  for (const KernelParam& param : image.layout()) params.push_back(image.block().data() + param.offset);
+  std::byte* const at = image.at(place).data();
+  std::uintptr_t value = 0;
+  std::memcpy(&value, at, sizeof value);
+  const std::uintptr_t other = value + distance;
+  const std::vector<MemoryAccess> with_value = accesses(params.data());
+  std::memcpy(at, &other, sizeof other);
+  const std::vector<MemoryAccess> with_other = accesses(params.data());
+  std::memcpy(at, &value, sizeof value);
+  bool moves = false;
+  const auto same_or_moved = [&](const MemoryAccess& a, const MemoryAccess& b) {
+    if (a.bytes != b.bytes) return false;
+    if (a.address == b.address) return true;
+    moves |= a.bytes != 0;
+    return reinterpret_cast<std::uintptr_t>(a.address) == value && reinterpret_cast<std::uintptr_t>(b.address) == other;
+  };
+  return std::ranges::equal(with_value, with_other, same_or_moved) && moves;
+}
+
 // Refuses a kernel that has an address of the range, and the one behind it: probably a pair of pointers, whose second
-// one would stay. The second one may be other memory, which begins there, if its type says so, or if the kernel has the
-// number of values.
-void require_no_end(const Parameters::Address& address, NodeImage& image, const std::vector<NodePlace>& words,
-                    const std::function<std::string()>& node_text) {
+// one would stay. The second one is other memory, which begins there, if the kernel declares so; it may be, if its type
+// says so, or if the kernel has the number of values.
+void require_no_end(const backend::Backend& backend, const Parameters::Address& address, NodeImage& image,
+                    const std::vector<NodePlace>& words, const std::function<std::string()>& node_text) {
   const auto value_at = [&](const NodePlace& place) {
     std::uintptr_t value = 0;
     std::memcpy(&value, image.at(place).data(), sizeof value);
@@ -205,12 +231,14 @@ void require_no_end(const Parameters::Address& address, NodeImage& image, const 
     if (value_at(behind) != end || image.is_number(behind)) continue;
     for (const NodePlace& begin : words)
       if (address.covers(value_at(begin)) && !image.is_number(begin) &&
-          may_be_a_pair(image.argument_type(begin), image.argument_type(behind)) && !has_count(begin))
+          may_be_a_pair(image.argument_type(begin), image.argument_type(behind)) && !has_count(begin) &&
+          !is_declared_memory(backend::accesses_of(backend, image.function()), image, behind))
         throw UsageError(text::format(
             "CUDAGraph::parameter: expected a range of addresses whose end no kernel uses; found {}, behind the {} "
             "bytes of the range, in the {}, which uses an address of the range, too: a pair of pointers, whose second "
             "one would stay, or other memory that begins there. Make a parameter of each address alone, "
-            "parameter(data) and parameter(data + count), and set both in one call.",
+            "parameter(data) and parameter(data + count), and set both in one call; or declare the accesses() of the "
+            "kernel, which say what it is.",
             reinterpret_cast<const void*>(end), address.bytes, node_text()));
   }
 }
@@ -307,7 +335,7 @@ std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address&
       for (const NodePlace& place : words)
         if (!image.is_number(place)) add_if_covered(place);
       if (address.bytes != 0 && image.type() == backend::NodeType::kernel)
-        require_no_end(address, image, words, [&] { return node_text(node); });
+        require_no_end(backend(), address, image, words, [&] { return node_text(node); });
     }
   if (found.empty())
     throw UsageError(text::format(

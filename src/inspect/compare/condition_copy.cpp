@@ -8,6 +8,7 @@
 #include "backend/check.h"
 #include "backend/condition_record.h"
 #include "backend/own_records.h"
+#include "support/room.h"
 
 namespace reprise::inspect {
 
@@ -24,6 +25,11 @@ const backend::ConditionalHandle* condition_set_by(const backend::Backend& backe
 }
 
 }  // namespace
+
+ConditionCopy::~ConditionCopy() {
+  const backend::WarnOnError runtime(backend_);
+  for (GraphHandle const child : children_) runtime.graph_destroy(child);
+}
 
 void ConditionCopy::run(GraphHandle from, GraphNodeHandle node, GraphHandle to) {
   const Checked runtime(backend_);
@@ -80,6 +86,8 @@ GraphNodeHandle ConditionCopy::add(GraphNodeHandle node, GraphHandle to) {
     arguments[0] = &conditions_.at(*set);
     kernel.params = arguments.data();
   }
+  if (auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params))
+    child->graph = copy_of_child(child->graph);
   auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params);
   if (conditional == nullptr) {
     runtime.graph_add_node(&made, to, {}, params);
@@ -93,6 +101,19 @@ GraphNodeHandle ConditionCopy::add(GraphNodeHandle node, GraphHandle to) {
     runtime.graph_nodes(bodies[i], &nodes);
     copy(bodies[i], nodes, std::get<backend::ConditionalNodeParams>(params).bodies.at(i));
   }
+  return made;
+}
+
+// The driver (580) takes no graph that lies in a body as the child of another node.
+GraphHandle ConditionCopy::copy_of_child(GraphHandle child) {
+  const Checked runtime(backend_);
+  support::make_room(children_, 1);
+  GraphHandle made = nullptr;
+  runtime.graph_create(&made);
+  children_.push_back(made);
+  std::vector<GraphNodeHandle> nodes;
+  runtime.graph_nodes(child, &nodes);
+  copy(child, nodes, made);
   return made;
 }
 

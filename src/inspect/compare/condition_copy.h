@@ -3,6 +3,7 @@
 
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 #include "backend/backend.h"
 
@@ -13,6 +14,9 @@ namespace reprise::inspect {
 class ConditionCopy {
  public:
   explicit ConditionCopy(backend::Backend& backend) : backend_(backend) {}
+  ~ConditionCopy();
+  ConditionCopy(const ConditionCopy&) = delete;
+  ConditionCopy& operator=(const ConditionCopy&) = delete;
 
   /// \param node a conditional node of `from` that this library made.
   /// \param to an empty graph.
@@ -22,10 +26,12 @@ class ConditionCopy {
  private:
   void copy(GraphHandle from, std::span<const GraphNodeHandle> nodes, GraphHandle to);
   GraphNodeHandle add(GraphNodeHandle node, GraphHandle to);
+  GraphHandle copy_of_child(GraphHandle child);
   bool sets(GraphNodeHandle node, backend::ConditionalHandle condition) const;
 
   backend::Backend& backend_;
   std::unordered_map<backend::ConditionalHandle, backend::ConditionalHandle> conditions_;  // those of the copy
+  std::vector<GraphHandle> children_;                                                      // until the end
 };
 
 }  // namespace reprise::inspect

@@ -246,6 +246,19 @@ TEST_P(ConditionalContract, ABodyMayHaveAChildGraphAndBeEmpty) {
   EXPECT_EQ(read(device_), 1);
 }
 
+TEST_P(ConditionalContract, WhatLiesInABodyIsNoChildOfAnotherGraph) {
+  GraphHandle child = new_graph();
+  add_kernel(child, {}, Add{}, device_, 1);
+  const Conditional made = add_with_flag(graph_, {}, ConditionalType::if_);
+  NodeParams params = ChildGraphNodeParams{child};
+  GraphNodeHandle node = nullptr;
+  EXPECT_OK(backend().graph_add_node(&node, made.bodies[0], {}, params));
+  EXPECT_OK(backend().graph_node_params(node, &params));
+  EXPECT_RESULT(ErrorCode::not_supported, backend().graph_add_node(&node, new_graph(), {}, params));
+  const Conditional other = add_with_flag(new_graph(), {}, ConditionalType::if_);
+  EXPECT_RESULT(ErrorCode::not_supported, backend().graph_add_node(&node, other.bodies[0], {}, params));
+}
+
 TEST_P(ConditionalContract, ReadsBackTheNodeAndItsBodies) {
   const Conditional made = add_with_flag(graph_, {}, ConditionalType::switch_, 2);
   NodeParams params = EmptyNodeParams{};

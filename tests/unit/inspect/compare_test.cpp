@@ -386,6 +386,35 @@ TEST_F(Compare, ExecutesConditionalNodesAsAWhole) {
   EXPECT_EQ(found.difference->parameters[0].field, "argument 1");
 }
 
+TEST_F(Compare, ExecutesChildGraphsInBodies) {
+  Buffer<std::uint32_t> flag(1);
+  flag.write(std::vector<std::uint32_t>{1});
+  int amount = 1;
+  const CUDAGraph inmost = capture([&] { add(x_, 10); });
+  CUDAGraph child;
+  const auto of_child = [&] {
+    fill_async(x_.data(), 0, x_.size_bytes());
+    add_child(inmost);
+    add(x_, amount);
+  };
+  const auto body = [&] {
+    if_(flag.data(), [&] {
+      if_(flag.data(), [&] { add_child(child); });
+      add(x_, 100);
+    });
+  };
+  child = capture(of_child);
+  graph_ = capture(body);
+  const Comparison same = compare_now(body, {.orders = 2});
+  EXPECT_TRUE(same.same()) << same.str();
+  amount = 2;
+  child = capture(of_child);
+  const Comparison found = compare_now(body);
+  ASSERT_TRUE(found.difference) << found.str();
+  EXPECT_THAT(found.difference->first_value, StartsWith("0x6f (111, ")) << found.str();
+  EXPECT_THAT(found.difference->second_value, StartsWith("0x70 (112, ")) << found.str();
+}
+
 // What the nodes of such a body write is known, and so is that of the kernels that set its condition.
 TEST_F(Compare, FindsNothingInALoopOfCopiesAndSets) {
   Buffer<std::uint32_t> flag(1);

@@ -39,6 +39,18 @@ struct AddUntil {
   }
 };
 
+/// Likewise, with what it accesses.
+struct AddToDeclared {
+  REPRISE_KERNEL void operator()(Thread t, int* begin, int* end) const {
+    if (t.global_x() == 0)
+      for (; begin < end; ++begin) *begin += 1;
+  }
+  static auto accesses(int* begin, int* end) {
+    const auto count = static_cast<std::size_t>(end - begin);
+    return std::array{reads(begin, count), writes(begin, count)};
+  }
+};
+
 /// to[0] = from[0]
 struct CopyFirst {
   REPRISE_KERNEL void operator()(Thread, const int* from, int* to) const { *to = *from; }
@@ -49,6 +61,12 @@ struct AddFrom {
   REPRISE_KERNEL void operator()(Thread t, int* x, int* y, std::size_t n) const {
     if (t.global_x() < n) x[t.global_x()] += y[t.global_x()];
   }
+};
+
+/// Likewise, with what it accesses.
+struct AddDeclared {
+  REPRISE_KERNEL void operator()(Thread t, int* x, int* y, std::size_t n) const { AddFrom{}(t, x, y, n); }
+  static auto accesses(int* x, int* y, std::size_t n) { return std::array{reads(x, n), writes(x, n), reads(y, n)}; }
 };
 
 struct Store {
@@ -217,6 +235,35 @@ TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereTheKerne
   graph_.replay();
   EXPECT_EQ(read(z_), std::vector<int>(4, 2));
   EXPECT_EQ(read(both), (std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2})) << "as before";
+}
+
+TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereTheKernelDeclaresIt) {
+  Buffer<int> both = zeros(8);
+  both.write(std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2});
+  capture(graph_, [&] { launch(4, AddDeclared{}, both.data(), both.data() + 4, std::size_t{3}); });
+  graph_.set(graph_.parameter(both.data(), 4), z_.data());
+  graph_.replay();
+  EXPECT_EQ(read(z_), (std::vector<int>{2, 2, 2, 0}));
+  EXPECT_EQ(read(both), (std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2})) << "as before";
+}
+
+TEST_P(AddressParametersOfGraphs, TheMemoryInFrontOfAnArgumentMayBeThatOfALaterOne) {
+  Buffer<int> both = zeros(8);
+  both.write(std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2});
+  capture(graph_, [&] { launch(4, AddDeclared{}, both.data() + 4, both.data() + 1, std::size_t{2}); });
+  y_.write(std::vector<int>{3, 4, 5, 6});
+  graph_.set(graph_.parameter(both.data(), 4), y_.data());
+  graph_.replay();
+  EXPECT_EQ(read(both), (std::vector<int>{1, 1, 1, 1, 6, 7, 2, 2}));
+}
+
+TEST_P(AddressParametersOfGraphs, AnEndThatTheKernelDeclaresOrMemoryThatItDoesNotIsRefused) {
+  capture(graph_, [&] { launch(1, AddToDeclared{}, x_.data(), x_.data() + 4); });
+  EXPECT_THROW((void)graph_.parameter(x_.data(), 4), UsageError);
+  graph_.reset();
+  capture(graph_, [&] { launch(4, AddFrom{}, x_.data(), x_.data() + 2, std::size_t{3}); });
+  EXPECT_THROW((void)graph_.parameter(x_.data(), 2), UsageError);
+  (void)graph_.parameter(x_.data());
 }
 
 TEST_P(AddressParametersOfGraphs, ANumberWithTheValueOfAnAddressStays) {
