@@ -420,11 +420,11 @@ TEST_F(Compare, FindsNothingInALoopOfCopiesAndSets) {
   Buffer<std::uint32_t> flag(1);
   Loop loop;
   const auto body = [&] {
-    fill_async(flag.data(), std::uint32_t{1}, 1);
+    fill_async(flag.data(), 1, sizeof(std::uint32_t));
     loop = while_(flag.data(), [&] {
       const annotate scope("iteration");
       copy_async(y_.data(), x_.data(), 16);
-      fill_async(flag.data(), std::uint32_t{0}, 1);
+      fill_async(flag.data(), 0, sizeof(std::uint32_t));
     });
     add(y_);
   };
