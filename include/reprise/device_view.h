@@ -50,6 +50,7 @@ class PaddedInput {
   static_assert(std::is_trivially_copyable_v<value_type> && sizeof(T) <= 8 && std::has_single_bit(sizeof(T)),
                 "a value that fills up rows has 1, 2, 4 or 8 bytes");
 
+  /// \param input the rows, or the whole input if it has none.
   /// \param value of the rows behind the true length; nullopt: the input has no rows, and the body gets it as it is.
   PaddedInput(DeviceView<T> input, std::optional<value_type> value) noexcept : input_(input), value_(value) {}
   const DeviceView<T>& input() const noexcept { return input_; }

@@ -57,7 +57,9 @@ class FunctionOf final : public Function {
   function_detail::FunctionObject<F> function_;
 };
 
-/// \param function null for an empty one. \throws as reprise::launch_host().
+/// \param stream the stream whose prior work comes first.
+/// \param function null for an empty one.
+/// \throws as reprise::launch_host().
 REPRISE_EXPORT void launch(const StreamRef& stream, std::unique_ptr<Function> function);
 
 }  // namespace host_detail
