@@ -243,8 +243,9 @@ bool LivenessListener::is_certainly_used(const GraphScan& scan, const ScannedWor
   const bool is_begin = word.value == reinterpret_cast<std::uintptr_t>(finding.watch->address);
   if (!word.whole || word.used || !is_begin) return word.whole;
   constexpr std::uintptr_t least_address = std::uintptr_t{1} << 32;  // below: numbers
-  const auto of_node = std::ranges::equal_range(scan.words, word.node, {}, &ScannedWord::node);
-  return std::none_of(of_node.begin(), of_node.end(), [&](const ScannedWord& other) {  // Clang 14: no view of a range
+  const auto first = std::ranges::lower_bound(scan.words, word.node, {}, &ScannedWord::node);
+  const auto last = std::ranges::upper_bound(scan.words, word.node, {}, &ScannedWord::node);
+  return std::none_of(first, last, [&](const ScannedWord& other) {
     if (other.value < least_address || other.value >= word.value) return false;
     const auto found = std::ranges::lower_bound(addresses, other.value, {}, &UsedAddress::value);
     if (found == addresses.end() || found->value != other.value || !found->in_allocator) return true;

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "backend/backend.h"
 #include "captures/registry.h"
 
 namespace reprise::memory {
