@@ -45,7 +45,7 @@ TEST_F(Retained, ObjectsWhoseDestructorReplaysTheGraphGetAnErrorThatNamesTheDest
   };
   std::string text;
   capture_increment(graph_, x_);
-  graph_.retain(std::make_shared<Replays>(graph_, text));
+  graph_.retain(std::shared_ptr<Replays>(new Replays{graph_, text}));
   graph_.reset();
   EXPECT_TRUE(contains(text,
                        "CUDAGraph::replay was called by the destructor of an object that another call of the same "
