@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "captures/registry.h"
@@ -12,6 +13,7 @@
 #include "inspect/compare/missing_edges.h"
 #include "inspect/compare/step_comparison.h"
 #include "inspect/diff/graph_differences.h"
+#include "memory/device_words.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -124,6 +126,19 @@ class Execution {
     backend::Checked(runs_.backend()).device_synchronize();
   }
 
+  /// The end of a capture clears words of random numbers in a stream of their device, which may be another one.
+  void wait_until_cleared(std::uintptr_t words) const {
+    backend::PointerInfo info;
+    backend::Checked(runs_.backend()).pointer_info(reinterpret_cast<const void*>(words), &info);
+    Device device = *first_.graph.graph().device;
+    if (info.device_index != device.index()) {
+      const bool host = device.type() == DeviceType::host;
+      device = Device(*(host ? backend::host_backends() : backend::cuda_backends())
+                           .at(static_cast<std::size_t>(info.device_index)));
+    }
+    backend::Checked(device.backend()).stream_synchronize(memory::stream_of_words(device).native());
+  }
+
   inspect::PairedRuns::Options saved() const {
     inspect::PairedRuns::Options options;
     options.zeros = options_.check_finite != FloatFormat::none;
@@ -136,7 +151,9 @@ class Execution {
       const std::uintptr_t first = first_.work_of(step.first).random_words;
       const std::uintptr_t second = second_.work_of(step.second).random_words;
       constexpr std::size_t bytes = 2 * sizeof(std::uint64_t);  // seed and offset
-      if (first != 0 && second != 0) options.words.push_back({first, second, bytes});
+      if (first == 0 || second == 0) continue;
+      for (const std::uintptr_t words : {first, second}) wait_until_cleared(words);
+      options.words.push_back({first, second, bytes});
     }
     return options;
   }
