@@ -14,6 +14,7 @@
 #include "inspect/liveness/input_source.h"
 #include "inspect/liveness/watched_pointers.h"
 #include "memory/watches/block_watch.h"
+#include "reprise/export.h"
 #include "reprise/liveness.h"
 
 namespace reprise::inspect {
@@ -54,7 +55,7 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   /// \throws DeadInputError if memory was freed that the graph uses, as a replay would. Memory of the driver and
   /// watched
   ///         pointers are not checked.
-  void require_live(const char* call);
+  REPRISE_EXPORT_INTERNAL void require_live(const char* call);
   void reset() noexcept override;
 
   /// Copies the list of the memory that is retained: changes of this graph's nodes leave the copy as it is.

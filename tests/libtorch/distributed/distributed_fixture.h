@@ -44,9 +44,12 @@ class TwoProcesses : public ::testing::Test {
     stream_guard_.emplace(stream_->ref());
     torch::set_num_threads(1);
   }
-  // No test begins before the other process has ended the one before.
+  // No test begins before the other process has ended the one before, nor beside its collectives: those of two groups
+  // have no order that is the same on both ranks.
   void TearDown() override {
-    if (here_) meet("end");
+    if (!here_) return;
+    here_->synchronize();
+    meet("end");
   }
 
   int rank() const { return environment_.rank; }
