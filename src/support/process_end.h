@@ -5,10 +5,11 @@
 
 namespace reprise::support {
 
-/// True once the process ends: static objects are destroyed that are older than the call of watch_process_end().
+/// True at the end of the process, when static objects are destroyed that are older than the first call of
+/// watch_process_end().
 inline bool process_ends() noexcept;
 
-/// To be called when the process has used a driver that shuts down before these objects end.
+/// Called once a driver is used that shuts down before such objects end.
 void watch_process_end() noexcept;
 
 namespace detail {

@@ -15,8 +15,8 @@ namespace reprise::backend {
 /// are the legacy default stream, streams of other devices, and those that were added. Allowed is work on a stream that
 /// takes part in a capture, in relaxed mode of the thread (CaptureModeGuard), and once `captured` captures no more.
 ///
-/// Of several on one thread, the last one counts, with those before it of the same stream. Added to by the thread that
-/// made it; destroyed on any.
+/// Of several on one thread, the last one counts, and those before it that capture the same stream. Streams are added
+/// by the thread that made it. It may be destroyed on any thread.
 class OutsideWork {
  public:
   explicit OutsideWork(const StreamRef& captured);

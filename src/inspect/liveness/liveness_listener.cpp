@@ -233,8 +233,8 @@ bool LivenessListener::is_used(const GraphScan& scan, const ScannedWord& word, c
          graph_->source->is_used(scan.nodes[word.node].top, *finding.watch, word.value);
 }
 
-// True unless the memory is dead only if the address is that of another buffer, or not used at all: the address one
-// past the end of a buffer is the beginning of the next block, and a part of a larger parameter may be uninitialised.
+// False where a dead address may be harmless: one past the end of a buffer, which is the beginning of the next block,
+// or bytes of a larger parameter that no code wrote.
 bool LivenessListener::is_certainly_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding,
                                          std::span<const UsedAddress> addresses) const {
   if (graph_->source != nullptr && graph_->source->is_certainly_used(scan.nodes[word.node].top, word.value))
