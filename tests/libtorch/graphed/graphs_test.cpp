@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "tests/libtorch/graphed/graphed_fixture.h"
+#include "tests/support/test_file.h"
 
 // The graphs of graphed callables: forward_graph() and backward_graph().
 
@@ -35,10 +36,9 @@ TEST_F(GraphedCallables, ShowTheirGraphs) {
   EXPECT_EQ(forward.pool(), backward.pool());
   EXPECT_EQ(forward.device(), here_);
   EXPECT_TRUE(uses(forward, layer->weight));
-  const auto file = std::filesystem::temp_directory_path() / "reprise_forward_graph.dot";
-  forward.debug_dump(file);
-  EXPECT_GT(std::filesystem::file_size(file), 0U);
-  std::filesystem::remove(file);
+  const reprise::test::TestFile file;
+  forward.debug_dump(file.path());
+  EXPECT_GT(std::filesystem::file_size(file.path()), 0U);
 }
 
 TEST_F(GraphedCallables, RunHooksOfTheirGraphs) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "tests/support/test_file.h"
 #include "tests/unit/random/random_fixture.h"
 
 // GraphOptions::discard_template: what works without the template, what is refused, and what keeps it.
@@ -18,9 +18,8 @@ struct CallOfGraph {
 };
 
 void dump(CUDAGraph& graph) {
-  const std::string file = ::testing::TempDir() + "discard_template_test.dot";
-  graph.debug_dump(file);
-  std::filesystem::remove(file);
+  const reprise::test::TestFile file;
+  graph.debug_dump(file.path());
 }
 
 const std::vector<CallOfGraph>& calls_of_graph() {

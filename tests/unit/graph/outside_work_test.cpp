@@ -125,19 +125,23 @@ TEST_F(OutsideWork, AfterARefusalTheCaptureGoesOn) {
 TEST_F(OutsideWork, IsAllowedWhereItIsMeant) {
   const Stream upload;
   const SideStream before;
+  Buffer<int> on_before = zeros(), on_upload = zeros();
+  default_device().synchronize();
   capture(graph_, [&] {
     add(y_);
     {
       const CaptureModeGuard runs_once;
       add(x_, 1, legacy_);
-      add(x_, 1, before.ref());
+      add(on_before, 1, before.ref());
     }
-    add(x_, 1, upload);  // a stream of its own
+    add(on_upload, 1, upload);  // a stream of its own
     Event().record(before.ref());
     std::thread([&] { add(x_, 1, legacy_); }).join();
   });
   default_device().synchronize();
-  EXPECT_EQ(first(x_), 4);
+  EXPECT_EQ(first(x_), 2);
+  EXPECT_EQ(first(on_before), 1);
+  EXPECT_EQ(first(on_upload), 1);
   expect_captures_all(graph_, 0);
 }
 
@@ -166,6 +170,7 @@ TEST_F(OutsideWork, IsNoneInAWarmUpAndInHooksOfTheEnd) {
   add(y_);
   scope.end();
   add(x_, 1, side);
+  side.synchronize();
   add(x_, 1, legacy_);
   default_device().synchronize();
   EXPECT_EQ(first(x_), 13);

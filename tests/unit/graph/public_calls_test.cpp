@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/test_file.h"
 #include "tests/unit/graph/graph_fixture.h"
 
 // Errors of the runtime begin with the call of the library that the user made.
@@ -74,8 +75,7 @@ TEST_F(PublicCalls, AreNamedByErrorsOfTheRuntime) {
       {"CUDAGraph::recapture", "cuStreamBeginCapture", [&] { static_cast<void>(graph.recapture(body)); }},
       {"CUDAGraph::recapture", "cuGraphExecUpdate", [&] { static_cast<void>(graph.recapture(body)); }},
       {"compare", "cuStreamBeginCapture", [&] { static_cast<void>(compare(graph, body)); }},
-      {"CUDAGraph::debug_dump", "cuGraphDebugDotPrint",
-       [&] { graph.debug_dump(::testing::TempDir() + "public_calls.dot"); }},
+      {"CUDAGraph::debug_dump", "cuGraphDebugDotPrint", [&] { graph.debug_dump(reprise::test::TestFile().path()); }},
       {"if_", "cuStreamBeginCaptureToGraph", in_capture([&] { if_(condition.data(), body); })},
       {"if_else", "cuStreamBeginCaptureToGraph", in_capture([&] { if_else(condition.data(), body, body); })},
       {"switch_", "cuStreamBeginCaptureToGraph", in_capture([&] {

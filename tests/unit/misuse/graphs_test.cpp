@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
-#include <chrono>
 
+#include <chrono>
 #include <climits>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/faulty_backend.h"
+#include "tests/support/test_file.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/graph_fixture.h"
 
@@ -40,9 +40,8 @@ struct GraphCall {
 constexpr There works = There::works, refused = There::refused;
 
 void dump_graph(CUDAGraph& graph) {
-  const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "reprise_graph_misuse.dot";
-  graph.debug_dump(file);
-  std::filesystem::remove(file);
+  const reprise::test::TestFile file;
+  graph.debug_dump(file.path());
 }
 
 void watch_nulls(CUDAGraph& graph) {

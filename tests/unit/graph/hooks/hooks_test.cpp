@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/test_file.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/hooks/hooks_fixture.h"
 
@@ -200,7 +201,7 @@ TEST_F(Hooks, OfTheEndOfACaptureFindTheGraphCaptured) {
   GraphOptions options;
   options.enable_annotations = true;
   options.check_input_liveness = true;
-  const std::filesystem::path dot = std::filesystem::path(::testing::TempDir()) / "reprise_in_a_hook.dot";
+  const reprise::test::TestFile dot;
   int called = 0;
   GraphHooks hooks;
   hooks.captured = [&](GraphHandle template_graph) {
@@ -212,7 +213,7 @@ TEST_F(Hooks, OfTheEndOfACaptureFindTheGraphCaptured) {
     ASSERT_EQ(kept.inputs().size(), 1U);
     EXPECT_EQ(kept.device(), current_device());
     EXPECT_TRUE(kept.pool());
-    kept.debug_dump(dot);
+    kept.debug_dump(dot.path());
     EXPECT_THROW((void)kept.raw_cuda_graph_exec(), UsageError);
   };
   kept.add_hooks(hooks);
@@ -221,7 +222,7 @@ TEST_F(Hooks, OfTheEndOfACaptureFindTheGraphCaptured) {
     add(x_);
   });
   EXPECT_EQ(called, 1);
-  EXPECT_TRUE(std::filesystem::remove(dot));
+  EXPECT_TRUE(std::filesystem::exists(dot.path()));
 }
 
 TEST_F(Hooks, OfTheEndOfACaptureAreNotAdvisedToCallWhatIsRefusedThere) {
