@@ -259,9 +259,8 @@ class CublasLtWorkspace {
     if (workspace_ || bytes == 0) return;
     if (stream.capture_status() != CaptureStatus::none)
       throw UsageError(
-          "expected a stream in a capture of this library, or in none; found one in a capture that was begun with a " +
-          std::string(
-              "call of CUDA, or that is broken: the graph would keep the address of a workspace that is freed; ") +
+          "expected a stream in a capture of this library, or in none; found one in a capture begun with a " +
+          std::string("call of CUDA, or in a broken one: the graph would keep the address of a freed workspace; ") +
           "begin the capture with reprise::capture, or pass memory of your own that outlives the graph");
     memory_ = Buffer<std::byte>(bytes, stream);
     workspace_ = {memory_.data(), bytes};

@@ -224,8 +224,8 @@ const CUDAGraph& BreakableGraph::segment(std::size_t number) const {
   const auto impl = Impl::of(impl_, call);
   impl->require_ready(call);
   if (number > impl->breaks.size())
-    throw UsageError(text::format("{}: expected a number below {}, which is how many segments there are; found {}.",
-                                  call, impl->breaks.size() + 1, number));
+    throw UsageError(text::format("{}: expected a number below {}, the number of segments; found {}.", call,
+                                  impl->breaks.size() + 1, number));
   return number < impl->breaks.size() ? impl->breaks[number].segment : impl->last;
 }
 

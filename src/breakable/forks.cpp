@@ -31,7 +31,7 @@ void note_wait(const StreamRef& stream) noexcept {
     if (found.part != captures::Part::own || found.capture->stream() == stream) return;
     if (const auto forks = found.capture->get(forks_of)) forks->joined(stream);
   } catch (const std::exception& error) {  // the wait has succeeded
-    warn(text::format("A stream that waited may not be named if it is not joined to its capture: {}", error.what()));
+    warn(text::format("A stream that waited may not be named among unjoined forks: {}", error.what()));
   }
 }
 

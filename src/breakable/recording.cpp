@@ -151,12 +151,11 @@ void Recording::require_lasting(const eager_detail::Function& function) const {
   const std::span<const std::byte> object = function.object();
   if (plan_.frame != nullptr)
     if (const auto found = inspect::find_reference(object, inspect::ended_stack(plan_.frame)))
-      throw UsageError(
-          text::format("eager: expected a function that refers to nothing of its body, which has returned when replays "
-                       "run it; found the address {} of the body's stack in it, at offset {}. Capture by value ([=]), "
-                       "or what outlives the graph. InputOptions::allow_stack allows it, also where these are bytes "
-                       "that no code wrote.",
-                       found->address, found->offset));
+      throw UsageError(text::format(
+          "eager: expected a function that refers to nothing of its body; found the address {} of the body's stack in "
+          "it, at offset {}. The body has returned when replays run the function. Capture by value ([=]), "
+          "or what outlives the graph. InputOptions::allow_stack allows it, also for bytes that no code wrote.",
+          found->address, found->offset));
   if (!plan_.captured_is_internal) return;
   for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= object.size(); at += sizeof(std::uintptr_t)) {
     std::uintptr_t word = 0;
@@ -230,9 +229,8 @@ bool eager_detail::is_breakable() {
   const StreamRef stream = current_stream();
   if (stream.capture_status() == CaptureStatus::none) return false;
   throw UsageError(
-      "eager: expected a current stream that is not being captured, or one that breakable() or a GraphCache captures "
-      "on "
-      "this thread; found one in another capture, which cannot be interrupted. Capture the body with breakable(), and "
+      "eager: expected a current stream in no capture, or in one of breakable() or a GraphCache on this thread; found "
+      "one in another capture, which cannot be interrupted. Capture the body with breakable(), and "
       "call eager() on the thread that runs it.");
 }
 

@@ -99,12 +99,12 @@ void GraphCache::Impl::warn_of_thrashing(const CacheKey& key, bool needs_capture
       records.entries(), options.max_entries, bytes(), max_bytes, records.others(), options.max_keys);
   if (needs_capture)
     warn(
-        text::format("GraphCache: key {} is captured again, and takes the place of another graph that is in use, since "
-                     "its body has control flow, which does not run eagerly: {}",
+        text::format("GraphCache: key {} is captured again, and takes the place of another graph that is in use. A "
+                     "body with control flow does not run eagerly: {}",
                      key_text(key), bounds));
   else
     warn(
-        text::format("GraphCache: key {} runs eagerly, because its graph would take the place of another one that is "
+        text::format("GraphCache: key {} runs eagerly: its graph would take the place of another one that is "
                      "in use: {}",
                      key_text(key), bounds));
 }

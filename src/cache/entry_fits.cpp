@@ -58,11 +58,11 @@ void require_apart(const Call& call, const std::vector<bool>& copied) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i)
     for (std::size_t k = 0; k < call.inputs.size(); ++k)
       if (k != i && call.inputs[i].written && (copied[i] || copied[k]) && overlap(call.inputs[i], call.inputs[k]))
-        throw UsageError(
-            text::format("GraphCache::run: expected inputs that lie apart from input {}, which the body changes; found "
-                         "input {} in the same memory. The graph has memory of its own for one of them: pass a copy of "
-                         "one, or one input for both.",
-                         i, k));
+        throw UsageError(text::format(
+            "GraphCache::run: expected inputs apart from the memory of input {}, which the body changes; found "
+            "input {} in the same memory. The graph has memory of its own for one of them: pass a copy of "
+            "one, or one input for both.",
+            i, k));
 }
 
 void Entry::refuse_body(const Call& call, const char* name) const {

@@ -16,10 +16,10 @@ std::string GraphCache::Impl::key_text(const CacheKey& key) const {
 }
 
 void GraphCache::Impl::Lock::refuse(const char* name) {
-  throw UsageError(text::format(
-      "{} was called within a body that the same cache captures, or a hook of one of its graphs, where the "
-      "cache is in use. Call it outside, or use another cache there.",
-      name));
+  throw UsageError(
+      text::format("{} was called within a body that the same cache captures, or in a hook of its graphs. Call it "
+                   "outside, or use another cache there.",
+                   name));
 }
 
 namespace {
@@ -150,10 +150,10 @@ bool GraphCache::Impl::may_capture(const CacheKey& key, const Record* record) {
 }
 
 void GraphCache::Impl::refuse_eager_run(const Record& record) const {
-  throw UsageError(text::format(
-      "GraphCache::run: key {} has no graph, and its body has control flow, which does not run eagerly. It "
-      "has none because of this: {}",
-      key_text(record.key), record.failure->what));
+  throw UsageError(
+      text::format("GraphCache::run: key {} has no graph, and a body with control flow does not run eagerly. It "
+                   "has none because of this: {}",
+                   key_text(record.key), record.failure->what));
 }
 
 bool GraphCache::Impl::note_broken(const CacheKey& key) {

@@ -63,8 +63,8 @@ void Capture::use_in_body(const StreamRef& stream, const Body& body) {
     used_in_bodies_.emplace_back(stream, body.stream);
   else if (known->second != body.stream)
     throw UsageError(
-        "Memory was requested for a stream that was forked off the bodies of two conditional nodes of one capture, "
-        "which may run at the same time or repeatedly: memory freed in one body could be in use in the other. Use "
+        "Memory was requested for a stream that was forked off the bodies of two conditional nodes of one capture. "
+        "Bodies may run at the same time or repeatedly: memory freed in one body could be in use in the other. Use "
         "another stream in each body, or allocate on the stream that is passed to the body.");
 }
 

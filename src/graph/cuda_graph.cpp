@@ -192,10 +192,10 @@ void CUDAGraph::Impl::end(const char* call, const void* frame) {
                      "capture continues.",
                      call));
   if (current_stream() != underway.stream())
-    throw UsageError(text::format(
-        "{} needs the stream that the capture began on as the calling thread's current stream, and another "
-        "one is current: make it current again. The capture continues.",
-        call));
+    throw UsageError(
+        text::format("{} needs the stream that the capture began on as the calling thread's current stream; found "
+                     "another one. Make it current again. The capture continues.",
+                     call));
   {
     const std::lock_guard lock(launch_mutex);  // replays of other threads wait until the capture is complete
     complete_capture(call, frame);
@@ -249,10 +249,10 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
 void CUDAGraph::Impl::require_framework_took_part(const char* call) const {
   if (listeners.framework() != nullptr || graphs::framework_captures() == nullptr) [[likely]]
     return;
-  throw UsageError(text::format(
-      "{}{}: {} was installed while the graph was being captured, so that its work may be missing. Capture "
-      "the graph again; install a framework before captures begin.",
-      call, graphs::of_graph(options.name), backend::installed_framework()->name()));
+  throw UsageError(
+      text::format("{}{}: {} was installed while the graph was being captured. Its work may be missing: capture the "
+                   "graph again, and install a framework before captures begin.",
+                   call, graphs::of_graph(options.name), backend::installed_framework()->name()));
 }
 
 // Several listeners may read all nodes, and recapture() compares them afterwards.

@@ -34,7 +34,7 @@ namespace {
   if (!backend::captures_work(stream)) return;
   throw UsageError(text::format(
       "{}{}: the stream is being captured, and the call cannot be recorded. Use a stream that takes no part "
-      "in a capture; in a capture that this library began, and that is not broken, CUDAGraph::replay() "
+      "in a capture; in an intact capture of this library, CUDAGraph::replay() "
       "and add_child() add the graph as a child. The capture continues.",
       call, graphs::of_graph(name)));
 }
@@ -101,15 +101,15 @@ namespace {
 [[noreturn]] void refuse_in_destructor(const char* call, const std::string& name) {
   throw UsageError(text::format(
       "{}{} was called by the destructor of an object that another call of the same graph released on this "
-      "thread, such as reset() or the end of the graph: expected a call that only queries the graph; do "
-      "it before the object is released, or when that call has returned.",
+      "thread, such as reset() or the end of the graph: expected a call that only queries the graph; do it before or "
+      "after that call.",
       call, graphs::of_graph(name)));
 }
 
 [[noreturn]] void refuse_in_hook(const char* call, const std::string& name) {
   throw UsageError(
       text::format("{}{} was called within a hook of the same graph, which may only query it, add or remove hooks, "
-                   "and retain or release objects: do it when the call that ran the hook has returned.",
+                   "and retain or release objects: do it after the call that ran the hook.",
                    call, graphs::of_graph(name)));
 }
 
@@ -130,9 +130,8 @@ void CUDAGraph::Impl::refuse_while_hook_runs(const char* call) const {
 
 void CUDAGraph::Impl::refuse_reserved(const char* call) const {
   if (reserved_for != nullptr) [[unlikely]]
-    throw UsageError(text::format(
-        "{}{}: the graph belongs to {}, whose calls launch it, and whose end releases it. Call that instead.", call,
-        graphs::of_graph(options.name), *reserved_for));
+    throw UsageError(text::format("{}{}: the graph belongs to {}, which launches and releases it. Call that instead.",
+                                  call, graphs::of_graph(options.name), *reserved_for));
 }
 
 [[gnu::cold]] void CUDAGraph::Impl::refuse_device(const char* call, const StreamRef& stream) const {

@@ -247,7 +247,7 @@ void CUDAGraph::remove_hooks(HookId id) {
   }
   if (removed != nullptr) return;  // the functions are destroyed here
   throw UsageError(
-      text::format("{} expected an id that add_hooks() of this graph returned and whose hooks are still registered; "
+      text::format("{} expected the id of hooks of this graph that are still registered; "
                    "found {}; remove each once, from the graph that they were added to.",
                    call, static_cast<std::uint64_t>(id)));
 }
@@ -269,10 +269,9 @@ void remove_global_hooks(HookId id) {
     global.update_flags();
   }
   if (removed == nullptr)
-    throw UsageError(
-        text::format("remove_global_hooks expected an id that add_global_hooks() returned and whose hooks are still "
-                     "registered; found {}; remove each once.",
-                     static_cast<std::uint64_t>(id)));
+    throw UsageError(text::format(
+        "remove_global_hooks expected the id of global hooks that are still registered; found {}; remove each once.",
+        static_cast<std::uint64_t>(id)));
   if (graphs::calls_on_this_thread != 0) return;
   for (int running = 0; (running = removed->running.load()) != 0;) removed->running.wait(running);
   const GlobalGraphHooks functions = std::move(removed->hooks);  // a replay underway may have the entry

@@ -302,8 +302,8 @@ MemoryBlock* CachingAllocator::Impl::block_in_use(void* pointer, const char* cal
   MemoryBlock* const block = blocks_.find(pointer);
   if (block != nullptr && block->state == BlockState::in_use) return block;
   throw UsageError(text::format(
-      "{} expected an address that the allocator of {} returned and that is still in use; found {}, {}; {}", call,
-      device_.str(), pointer,
+      "{} expected an address of the allocator of {} that is still in use; found {}, {}; {}", call, device_.str(),
+      pointer,
       block != nullptr ? "which was freed already"
                        : "which it never returned, or which was freed already and joined with its neighbours",
       advice));

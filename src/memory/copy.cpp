@@ -114,8 +114,8 @@ void check_buffer_sizes(std::size_t buffer, std::size_t host) {
 
 void buffer_without_device() {
   throw UsageError(
-      "expected a buffer that was made with memory; found one that was default-constructed or moved from, which is on "
-      "no device; assign a buffer with memory first");
+      "expected a buffer that was made with memory; found one that was default-constructed or moved from; assign a "
+      "buffer with memory first");
 }
 
 void* allocate_pinned(Device device, std::size_t bytes) {

@@ -25,8 +25,8 @@ std::shared_ptr<captures::Capture> capture_of(const char* call, const StreamRef&
   const captures::Found found = captures::find(stream);
   if (found.body == nullptr) return found.part == captures::Part::own ? found.capture : nullptr;
   throw UsageError(
-      text::format("{}: expected a stream that does not capture the body of a conditional node, which can neither "
-                   "allocate nor free memory in the order of a stream; found one that does; take memory of the caching "
+      text::format("{}: expected a stream outside of bodies of conditional nodes, which can neither allocate nor free "
+                   "in the order of a stream; found one in a body; take memory of the caching "
                    "allocator, which is the graph's, or allocate before the node. The capture continues.",
                    call));
 }
@@ -87,7 +87,7 @@ void free_async(void* pointer, const StreamRef& stream) {
       throw UsageError(text::format(
           "free_async: expected memory that is allocated; found {}, which the end of {} freed: what replays leave "
           "allocated is the graph's with InstantiateFlags::auto_free_on_launch; free it while the graph lives, or "
-          "capture the graph without that flag (GraphOptions::instantiate_flags), and what it leaves is yours",
+          "capture the graph without that flag (GraphOptions::instantiate_flags)",
           pointer, graph));
   backend::check(runtime, Call::memory_free_async, result);
   memory::NodeMemory::freed(capture.get(), pointer);

@@ -113,8 +113,8 @@ GraphNodeHandle head_in(Backend& backend, GraphHandle copy, const std::uint64_t*
       return node;
   }
   throw UsageError(
-      "A graph that draws random numbers cannot become a child: its first node, which sets where the numbers begin, "
-      "was removed from the template (CUDAGraph::raw_cuda_graph). Capture it again.");
+      "A graph that draws random numbers cannot become a child: the node that sets their offset was removed from the "
+      "template (CUDAGraph::raw_cuda_graph). Capture it again.");
 }
 
 constinit captures::Slot<CaptureDraws> draws_of_capture;
@@ -224,8 +224,8 @@ CaptureDraws::Level CaptureDraws::loop_level(Lock& lock, const std::shared_ptr<D
                                              const StreamRef& stream, const captures::Body& body) {
   if (body.max_iterations == 0)
     throw UsageError(
-        "Generator::philox_state: the body of a while_ without a limit draws random numbers, so that it is not known "
-        "how many a replay draws; expected LoopOptions::max_iterations, the most iterations that the loop may have.");
+        "Generator::philox_state: the body of a while_ without a limit draws an unknown number of random numbers; "
+        "expected LoopOptions::max_iterations, the most iterations of the loop.");
   const auto find = [&] {
     return std::ranges::find_if(
         loops_, [&](const auto& draws) { return draws->body == &body && same_state(*draws->generator, *generator); });
@@ -483,7 +483,7 @@ PhiloxState draw_in_capture(const std::shared_ptr<DrawSource>& generator, std::u
       return draws->draw(generator, increment, stream, found);
   if (found.part == captures::Part::invalidated) captures::refuse_broken("a draw of random numbers on");
   throw UsageError(
-      "Generator::philox_state: the stream takes part in a capture that this library did not begin, so that every "
+      "Generator::philox_state: the stream takes part in a capture of other code, so that every "
       "replay would draw the same numbers. Capture with CUDAGraph, capture() or the scope graph.");
 }
 

@@ -78,8 +78,8 @@ constinit OwnLibrary condition_kernel;
 std::string why_unavailable(const char* other) {
   if (!has_nvcc)
     return text::format(
-        "this build has none: CMake found no nvcc that works, or REPRISE_OWN_KERNELS was OFF, and its output says "
-        "which. Build it again with nvcc{}",
+        "this build has none: CMake found no nvcc that works, or REPRISE_OWN_KERNELS was OFF. Its output says which. "
+        "Build it again with nvcc{}",
         other);
   const int version = cuda::opened_driver().api.version;
   if (version == 0 || takes_code_of(nvcc_version, version)) return {};

@@ -55,11 +55,11 @@ std::uint64_t capture_of(const EventRef& event) {
 
 void require_same(const char* call, std::uint64_t one, std::uint64_t other) {
   if (one == 0 || other == 0 || one == other) return;
-  throw UsageError(text::format(
-      "{}: expected streams of one capture; found two, one of which may be that of the body of a conditional node. A "
-      "body depends on all that its node depends on, and what follows the node comes after the body: wait before the "
-      "node, or after it. The captures continue.",
-      call));
+  throw UsageError(
+      text::format("{}: expected streams of one capture; found two, perhaps one of the body of a conditional node. A "
+                   "body runs after what its node depends on, and before what follows the node: wait before the "
+                   "node, or after it. The captures continue.",
+                   call));
 }
 
 [[gnu::cold]] void note(const EventRef& event, std::uint64_t capture) noexcept try {

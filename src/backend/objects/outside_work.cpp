@@ -110,7 +110,7 @@ void OutsideWork::require_none_in_capture(const StreamRef& stream, const char* c
   (*last)->has_refused = true;
   const char* const made = detail::PublicCall::current();
   throw UsageError(text::format(
-      "{}: expected work for a stream that takes part in the capture which this thread has underway; found "
+      "{}: expected work for a stream that takes part in the capture of this thread; found "
       "{}, where it would be executed at once and be missing in replays. {}; make what is to run once in the scope "
       "of a CaptureModeGuard. Nothing was submitted, and the capture continues.",
       made != nullptr ? made : call, name, advice_for((*last)->captured, stream)));

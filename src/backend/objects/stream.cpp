@@ -69,7 +69,7 @@ using OpenStreamGuards = backend::OpenGuards<PreviousStream>;
 void check_same_runtime(Device mine, Device other, const char* what) {
   if (backend::same_runtime(mine, other)) return;
   throw UsageError(
-      text::format("expected {} of the same device runtime as the stream that waits, which is on {}; found one on {}; "
+      text::format("expected {} of the same device runtime as the waiting stream, which is on {}; found one on {}; "
                    "synchronise with the other device on the host instead",
                    what, mine.str(), other.str()));
 }
@@ -96,10 +96,10 @@ Device device_of(StreamHandle handle) {
 }  // namespace
 
 void detail::refuse_moved_from(const char* what) {
-  throw UsageError(text::format(
-      "expected {} that was not moved from; found one that was, which may only be assigned to or destroyed; "
-      "use the object that it was moved to",
-      what));
+  throw UsageError(
+      text::format("expected {} that was not moved from; found one that was; assign to it, destroy it, or use the "
+                   "object that it was moved to",
+                   what));
 }
 
 StreamRef::StreamRef(StreamHandle handle) : StreamRef(device_of(handle), handle) {}

@@ -92,8 +92,8 @@ void TrackedStream::end(bool wanted) noexcept {
     }
     // Not under the mutex: the warning sink may wait for a thread that resets a graph.
     warn("When a stream was destroyed, no event could be recorded on it (" + why +
-         "), so the end of the replays on it cannot be determined. A graph whose last replay was on this "
-         "stream keeps its memory, even when it is destroyed.");
+         "), so the end of the replays on it cannot be determined. A graph that was last replayed on it keeps its "
+         "memory, also after its own end.");
   } catch (const std::exception&) {
     // No memory for a text.
   }

@@ -186,7 +186,7 @@ void ActiveCapture::refuse_incomplete(const backend::CaptureFindings& findings) 
   try {
     throw UsageError(
         "A node was added to the capture in part: a call of the library that adds one (add_child, CUDAGraph::replay, "
-        "if_, if_else, switch_, while_) threw, and nodes cannot be removed from a capture. Capture again.");
+        "if_, if_else, switch_, while_) threw. Nodes cannot be removed from a capture: capture again.");
   } catch (...) {
     notify_refused(findings);
     throw;

@@ -74,7 +74,7 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
 void graph::Impl::end(const void* frame) {
   if (!open)
     throw UsageError(
-        "graph::end needs a scope that is open, and this one was ended already: call it once, or leave it "
+        "graph::end needs an open scope, and this one was ended already: call it once, or leave it "
         "to the destructor.");
   const detail::PublicCall public_call(end_call());
   try {

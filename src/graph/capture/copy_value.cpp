@@ -47,8 +47,8 @@ void copy_value_async(void* destination, const void* source, std::size_t bytes, 
   const captures::Found found = captures::find(stream);
   if (found.part == captures::Part::foreign)
     throw UsageError(
-        "copy_value_async expected a stream that takes part in no capture, or in one of this library, whose graph owns "
-        "the value; found one that other code began: copy from memory that lives as long as its graph. The capture "
+        "copy_value_async expected a stream in no capture, or in one of this library, whose graph owns the value; "
+        "found one in a capture of other code: copy from memory that lives as long as its graph. The capture "
         "continues.");
   if (found.part == captures::Part::own)
     return copy_async(destination, keep_value(*found.capture, source, bytes), bytes, stream);

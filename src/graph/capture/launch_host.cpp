@@ -105,8 +105,8 @@ void host_detail::launch(const StreamRef& stream, std::unique_ptr<Function> func
   const captures::Found found = captures::find(stream);
   if (found.body != nullptr)
     throw UsageError(
-        "launch_host: expected a stream that does not capture the body of a conditional node, which cannot have a host "
-        "function; found one that does; call it before or after the node. The capture continues.");
+        "launch_host: expected a stream outside of bodies of conditional nodes, which cannot have a host function; "
+        "found one in a body; call it before or after the node. The capture continues.");
   const auto functions = found.part == captures::Part::own ? graphs::HostFunctions::of(*found.capture) : nullptr;
   if (functions != nullptr) {
     functions->keep(std::move(owned), object);

@@ -169,8 +169,8 @@ void Bodies::drop_broken(const StreamRef& origin) noexcept {
   captures::stay_underway();
   warn(
       "A capture was broken, and so was the body of a conditional node in it. CUDA's driver cannot end the capture of "
-      "such a body: an internal stream, and streams that were forked off it in the body, go on capturing, and "
-      "cudaDeviceSynchronize fails with 900 on this device; this library waits for no device any more. Wait for "
+      "such a body: an internal stream, and streams forked off it in the body, go on capturing. cudaDeviceSynchronize "
+      "fails with 900 on this device, and this library waits for no device any more. Wait for "
       "streams and events instead, and call nothing in a body that waits for the device.");
 }
 

@@ -113,8 +113,8 @@ void require_body_nodes(Backend& backend, const char* call, GraphHandle body, st
   Checked(backend).graph_nodes(body, &nodes);
   if (nodes.size() >= fewest) return;
   throw UsageError(
-      text::format("{}: nothing was captured in its body: it submitted no work, or only to a stream that is not "
-                   "captured, which executed it at once. Submit work to the stream that the body is passed, or to "
+      text::format("{}: nothing was captured in its body: it submitted no work, or only to a stream outside of the "
+                   "capture, which executed it at once. Submit work to the stream that the body is passed, or to "
                    "current_stream(); if an empty body is meant, set GraphOptions::allow_empty. The whole capture will "
                    "fail at its end.",
                    call));

@@ -102,11 +102,11 @@ captures::Found require_capture(const Request& request) {
   require_readable_condition(request);
   const graphs::ActiveCapture::Use active(*found.capture);
   if (active && active->bodies().has_body_on(request.stream, found.info.id))
-    throw UsageError(text::format(
-        "{} was called for the enclosing stream of the body that is being captured, where it would not be part of "
-        "that body. Pass the stream that the body is passed, or call it without a stream. The capture "
-        "continues.",
-        request.call));
+    throw UsageError(
+        text::format("{} was called for the enclosing stream of the body that is being captured, and would not be part "
+                     "of it. Pass the body's own stream, or call it without a stream. The capture "
+                     "continues.",
+                     request.call));
   return found;
 }
 

@@ -50,8 +50,8 @@ void CollectivesListener::before_replay(const StreamRef& /*stream*/) {
   for (const std::shared_ptr<Communicator>& each : own->all())
     if (each->aborted())
       throw UsageError(
-          text::format("CUDAGraph::replay: the graph contains collectives of a communicator that was aborted ({}), "
-                       "because CUDAGraph::synchronize() waited longer than its timeout. Its processes do not act "
+          text::format("CUDAGraph::replay: the graph contains collectives of a communicator that was aborted ({}) "
+                       "after the timeout of CUDAGraph::synchronize(). Its processes do not act "
                        "together any more: end them all, start them again from a checkpoint, and capture again.",
                        each->describe()));
 }

@@ -358,10 +358,10 @@ void GraphNode::set_enabled(bool enabled) const {
     throw UsageError(text::format(
         "{} needs a kernel, memcpy or memset node, the types that CUDA can disable; found the {}.", call, view.text()));
   if (inner_ != nullptr)
-    throw UsageError(text::format(
-        "{} needs a node of the graph itself; found the {}, which lies in a child graph or a body, where nodes are not "
-        "disabled. Capture the work in the body of if_, whose condition decides at each replay.",
-        call, view.text()));
+    throw UsageError(
+        text::format("{} needs a node of the graph itself; found the {} in a child graph or a body, where nodes are "
+                     "not disabled. Capture the work in the body of if_, whose condition decides at each replay.",
+                     call, view.text()));
   graphs::NodeChanges::require_not_own(view.values(), [&] { return text::format("{}, {}", call, view.text()); });
   auto& impl = view.impl();
   impl.changes.set_enabled(impl.backend(), impl.exec, handle_, index_, enabled,

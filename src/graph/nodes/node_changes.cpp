@@ -82,7 +82,7 @@ void check_kernel(GraphExecHandle exec, const LaunchConfig& from, const LaunchCo
            "to the kernel");
   if (exec != nullptr && (from.cluster != to.cluster || from.cooperative != to.cooperative))
     refuse(begin,
-           "expected the cluster and `cooperative` that the launch has, which CUDA does not change in an executable; "
+           "expected the cluster and `cooperative` of the launch, which CUDA does not change in an executable; "
            "capture again with the others");
 }
 
@@ -204,8 +204,8 @@ NodeImage& NodeChanges::image_of(Backend& backend, GraphNodeHandle node) {
 void NodeChanges::require_not_own(const NodeImage& node, const Begin& begin) {
   if (node.own_kernel() != nullptr)
     refuse(begin,
-           "this kernel is the library's own, and its arguments belong to what it was launched for: random numbers, a "
-           "batch of copies or fills, the condition of if_, if_else, switch_ or while_, whose address is fixed, or the "
+           "this kernel is the library's own, and its arguments belong to its purpose: random numbers, a batch of "
+           "copies or fills, the condition of if_, if_else, switch_ or while_ (its address is fixed), or the "
            "staged inputs of a graphed callable");
 }
 

@@ -84,9 +84,9 @@ Parameters Parameters::copy(const NodeOf& node_of) const {
 std::size_t Parameters::index_of(const char* call, const void* key) const {
   if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second;
   throw UsageError(
-      text::format("{} expected a parameter of this graph: one that was passed to launch() in its capture, or that its "
-                   "CUDAGraph::parameter() returned. None of its nodes uses this one; it belongs to another graph, or "
-                   "the graph was reset, updated or recaptured since. Nothing has changed.",
+      text::format("{} expected a parameter of this graph, from launch() in its capture or from its "
+                   "CUDAGraph::parameter(). None of its nodes uses this one: it is another graph's, or older than a "
+                   "reset, update or recapture. Nothing has changed.",
                    call));
 }
 
@@ -236,7 +236,7 @@ void require_no_end(const backend::Backend& backend, const Parameters::Address& 
         throw UsageError(text::format(
             "CUDAGraph::parameter: expected a range of addresses whose end no kernel uses; found {}, behind the {} "
             "bytes of the range, in the {}, which uses an address of the range, too: a pair of pointers, whose second "
-            "one would stay, or other memory that begins there. Make a parameter of each address alone, "
+            "one would stay, or the begin of other memory. Make a parameter of each address alone, "
             "parameter(data) and parameter(data + count), and set both in one call; or declare the accesses() of the "
             "kernel, which say what it is.",
             reinterpret_cast<const void*>(end), address.bytes, node_text()));
@@ -328,7 +328,7 @@ std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address&
       for (const void* const fixed : image.fixed_addresses())
         if (fixed != nullptr && address.covers(reinterpret_cast<std::uintptr_t>(fixed)))
           throw UsageError(
-              text::format("{}: expected an address that can be changed in each node that uses it; found "
+              text::format("{}: expected an address that CUDA can change in each of its nodes; found "
                            "{}, which the {} uses: {}.",
                            call, reinterpret_cast<const void*>(address.value), node_text(node), image.unknown()));
       const std::vector<NodePlace> words = image.words();

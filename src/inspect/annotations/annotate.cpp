@@ -54,8 +54,8 @@ void annotate::leave() noexcept {
     return;
   }
   warn(
-      "A scope of the class annotate was left on another thread than the one that had entered it. It ended there, but "
-      "a tool that records ranges sees it go on. Enter and leave it on one thread, as a local variable.");
+      "A scope of the class annotate was left on another thread than it was entered on. It ended there, but goes on "
+      "for tools that record ranges. Enter and leave it on one thread, as a local variable.");
 }
 
 }  // namespace reprise

@@ -67,9 +67,9 @@ void abort_collectives(const SynchronizedGraph& graph, const StreamRef& stream, 
     each->abort();
   }
   text += text::format(
-      " This process is {}. The communicators of the graph are being aborted: what the replay computed is undefined, "
-      "and "
-      "graphs that hold them are not replayed any more. Look for the process that did not reach the same collective, "
+      " This process is {}. The communicators of the graph are being aborted, and the results of the replay are "
+      "undefined. Graphs with these communicators are not replayed any more. Look for the process that did not reach "
+      "the same collective, "
       "end all, and start them again.",
       ranks);
   wait_for_aborted(stream);

@@ -48,8 +48,8 @@ void require_valid(const GraphImpl& graph, const CompareOptions& options, const 
 void refuse_captures_underway() {
   if (captures::any_underway())
     throw UsageError(
-        "compare: it executes nodes and waits for the device, which might break the capture that is underway in this "
-        "process. Call it when none is underway. The capture continues.");
+        "compare: it executes nodes and waits for the device, which might break the capture underway in this process. "
+        "Call it when none is underway. The capture continues.");
 }
 
 /// Captures the body again, into a graph that is never launched.

@@ -303,7 +303,7 @@ auto compare_graphs(const CUDAGraph& first, const CUDAGraph& second, const Compa
     if (each->in_own_hook())
       throw UsageError(
           text::format("diff{} was called within a hook of one of the two graphs, where the other one cannot be locked "
-                       "as well: compare them when the call that ran the hook has returned. A hook can read nodes().",
+                       "as well: compare them after the call that ran the hook. A hook can read nodes().",
                        graphs::of_graph(each->options.name)));
   const graphs::GraphAccess::Impl::LockBoth lock(one, other);
   one.require_template(call);

@@ -63,8 +63,8 @@ std::string frozen_values_text(std::span<const FrozenValue> values, const std::s
 
 std::string perhaps_frozen_text(std::span<const FrozenValue> values, const std::string& name) {
   return text::format(
-      "GraphOptions::check_frozen_values: {} {} of the graph{} between two captures of the body; {}. If it is a value "
-      "that the host computed, each replay repeats it.\n{}",
+      "GraphOptions::check_frozen_values: {} {} of the graph{} between two captures of the body; {}. Each replay "
+      "repeats a value that the host computed.\n{}",
       values.size(), values.size() == 1 ? "word" : "words",
       graph_text(name) + (values.size() == 1 ? " differs" : " differ"), perhaps_reason, list_text(values));
 }

@@ -32,8 +32,7 @@ std::string access_text(const HostAccess& access) {
   std::string text = text::format(
       "Replays of the captured graph{} would use host memory that no longer exists: its copies read or write {} "
       "range{} of this thread's stack whose functions have returned{}. Keep the memory as long as the graph is "
-      "replayed: use a "
-      "variable that outlives the body of the capture, a HostBuffer, or an object that CUDAGraph::retain() keeps. "
+      "replayed: use a variable that outlives the body of the capture, a HostBuffer, or CUDAGraph::retain(). "
       "GraphOptions::inputs.allow_stack allows such copies. The graph can capture again.\n",
       options.name.empty() ? "" : " `" + options.name + "`", gone.size(), gone.size() == 1 ? "" : "s",
       has_address_sanitizer() ? ", or memory that AddressSanitizer has poisoned" : "");
@@ -53,10 +52,10 @@ void require_lasting_functions(captures::Capture& capture, const void* end_frame
   for (std::size_t i = 0; i < objects.size(); ++i)
     if (const auto found = find_reference(objects[i], ended))
       throw UsageError(text::format(
-          "Replays of the captured graph{} would call a function of launch_host() that refers to a local variable "
-          "which no longer exists: call {} of launch_host() in the capture was passed one with the address {} of this "
+          "Replays of the captured graph{} would call a function of launch_host() that refers to a destroyed local "
+          "variable: call {} of launch_host() in the capture was passed one with the address {} of this "
           "thread's stack, at offset {}. Capture by value ([=]), or what outlives the graph. "
-          "GraphOptions::inputs.allow_stack allows it, also where these are bytes that no code wrote. The graph can "
+          "GraphOptions::inputs.allow_stack allows it, also for bytes that no code wrote. The graph can "
           "capture again.",
           capture.name().empty() ? "" : " `" + capture.name() + "`", i + 1, found->address, found->offset));
 }

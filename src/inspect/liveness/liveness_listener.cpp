@@ -114,7 +114,7 @@ void LivenessListener::begin(Capture& capture) {
   const GraphOptions& options = capture.options();
   if (!looks_for_inputs(options) && (options.inputs.scope != Liveness::allocator || options.inputs.confirm))
     throw UsageError(
-        text::format("GraphOptions::inputs.{} changes how inputs are found, and has no effect alone: set "
+        text::format("GraphOptions::inputs.{} refines the search for inputs, and has no effect alone: set "
                      "check_input_liveness or inputs.retain as well, or remove it.",
                      options.inputs.confirm ? "confirm" : "scope"));
   if (!options.inputs.confirm) dry_run_.reset();  // of a capture that failed to begin
@@ -462,8 +462,8 @@ namespace {
 
 [[noreturn]] void refuse_without_inputs(const char* call) {
   throw UsageError(
-      text::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or inputs.retain, and "
-                   "this one was not: its inputs were not looked for.",
+      text::format("{} needs a graph that was captured with GraphOptions::check_input_liveness or inputs.retain. The "
+                   "inputs of this one were not looked for.",
                    call));
 }
 

@@ -57,8 +57,8 @@ std::string entry_text(const void* const* table, std::size_t index) {
 void require_not_captured(const StreamRef& stream) {
   if (!backend::captures_work(stream)) return;
   throw UsageError(
-      "CUDAGraph::replay: the stream is being captured, and the tables of CUDAGraph::watch_pointers are read by a copy "
-      "on it that must run now. Replay on a stream that takes no part in a capture. The capture continues.");
+      "CUDAGraph::replay: the stream is being captured. The copy that reads the tables of CUDAGraph::watch_pointers "
+      "must run on it now. Replay on a stream that takes no part in a capture. The capture continues.");
 }
 
 }  // namespace

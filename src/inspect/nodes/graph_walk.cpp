@@ -210,7 +210,7 @@ void require_same_nodes(Backend& backend, const char* option, std::span<const Sc
   throw UsageError(text::format(
       "{} needs a body that captures the same nodes each time. The first difference: {} in the first capture, {} in "
       "the second ({} and {} nodes in all). Nothing was captured. If the body does something only the first time, set "
-      "GraphOptions::warmup to 1, which runs it once before; if its work depends on the iteration, capture a graph for "
+      "GraphOptions::warmup to 1; if its work depends on the iteration, capture a graph for "
       "each case.",
       option, text_at(first, at), text_at(second, other), first.size(), second.size()));
 }

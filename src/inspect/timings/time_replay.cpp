@@ -82,7 +82,7 @@ ReplayTiming timing_of(backend::Backend& runtime, GraphHandle template_graph,
 void refuse_captures_underway(const char* call) {
   if (captures::any_underway())
     throw UsageError(
-        text::format("{} waits for the replay, which might break the capture that is underway in this process. Call it "
+        text::format("{} waits for the replay, which might break the capture underway in this process. Call it "
                      "when none is underway. The capture continues.",
                      call));
 }
@@ -91,8 +91,8 @@ void refuse_captures_underway(const char* call) {
 void refuse_captures(const char* call, const StreamRef& stream) {
   if (stream.capture_status() != CaptureStatus::none)
     throw UsageError(
-        text::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on a "
-                     "stream that takes no part in a capture, when no capture is underway. The capture continues.",
+        text::format("{}: the stream is being captured, and a replay there cannot be waited for. Time the replay on "
+                     "another stream, when no capture is underway. The capture continues.",
                      call));
   refuse_captures_underway(call);
 }

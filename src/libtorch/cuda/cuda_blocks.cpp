@@ -92,11 +92,11 @@ CudaBlocks& CudaBlocks::get() {
 
 void CudaBlocks::attach() {
   if (const auto name = other_allocator())
-    throw UsageError(text::format(
-        "The inputs and frozen values of a graph are found with libtorch's native caching allocator, and this process "
-        "uses another one, {}, which does not report what it allocates and frees: remove check_input_liveness, "
-        "inputs.retain and check_frozen_values, or PYTORCH_CUDA_ALLOC_CONF=backend.",
-        *name));
+    throw UsageError(
+        text::format("The inputs and frozen values of a graph are found with libtorch's native caching allocator. This "
+                     "process uses another one, {}, which does not report its blocks: remove check_input_liveness, "
+                     "inputs.retain and check_frozen_values, or PYTORCH_CUDA_ALLOC_CONF=backend.",
+                     *name));
   c10_allocator::attachAllocatorTraceTracker([this](const TraceEntry& entry) { on_trace(entry); });
 }
 

@@ -96,7 +96,7 @@ void CudaRandomListener::attach_registered(const captures::Capture& capture) {
                        capture.device().str(), source->device().str()));
     if (!attach(source))
       throw UsageError(
-          text::format("A registered generator of {} takes part in another capture that is underway, and libtorch's "
+          text::format("A registered generator of {} takes part in another capture underway, and libtorch's "
                        "generators hold the state of one: begin this capture when that one has ended, or use another "
                        "generator.",
                        capture.device().str()));
@@ -155,7 +155,7 @@ void CudaRandomListener::ended(captures::Capture& capture, graphs::CapturedGraph
 void CudaRandomListener::refuse_draws_of_others(const Device& device, GraphHandle template_graph) const {
   if (!is_used(device, template_graph, words_->of_others())) return;
   throw UsageError(
-      text::format("Two captures that were underway at once drew random numbers from libtorch's default generator of "
+      text::format("Two captures underway at once drew random numbers from libtorch's default generator of "
                    "{}, whose state can serve one of them: capture both again, one after the other, or let each draw "
                    "from a generator of its own (register_generator_state).",
                    device.str()));

@@ -39,10 +39,10 @@ class GraphedBackward final : public torch::autograd::Node {
  private:
   variable_list apply(variable_list&& gradients) override {
     if (c10::GradMode::is_enabled())
-      throw UsageError(text::format(
-          "backward of {} with create_graph: its gradients cannot be differentiated again, because its backward is a "
-          "graph that was captured without one of its own. Call the original for this.",
-          call_->text()));
+      throw UsageError(
+          text::format("backward of {} with create_graph: its gradients cannot be differentiated again, because its "
+                       "backward is a graph without a backward of its own. Call the original for this.",
+                       call_->text()));
     // Not empty: torch::autograd::grad, or a backward for certain tensors, among which parameters that are outside of
     // autograd cannot be.
     const auto* const only = torch::autograd::get_current_graph_task_exec_info();

@@ -202,8 +202,8 @@ void GraphedCapture::check_history(const std::vector<at::Tensor>& results) const
   known.insert(known.end(), leaves.begin(), leaves.end());
   if (const auto foreign = leaf_besides(known, results); foreign)
     throw UsageError(
-        text::format("its results depend on {}, which needs a gradient and is neither an argument nor a "
-                     "parameter that make_graphed_callables knows of. Name it: with_parameters(), "
+        text::format("its results depend on {}, which needs a gradient and is neither an argument nor a known "
+                     "parameter. Name it: with_parameters(), "
                      "with_module().",
                      *foreign));
   for (std::size_t i = 0; i < leaves.size(); ++i)

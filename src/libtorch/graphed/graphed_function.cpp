@@ -121,8 +121,8 @@ void GraphedFunction::check_changed_memory(const std::vector<at::Tensor>& argume
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (parts_.mutated[i] != 0 && arguments[i].is_inference() && !c10::InferenceMode::is_enabled())
       throw UsageError(text::format(
-          "A call of graphed {}: {} is changed in place, and is an inference tensor, which only code in inference mode "
-          "may change. Call it in inference mode, or pass a copy (clone) that is made outside of it.",
+          "A call of graphed {}: {} is changed in place, and is an inference tensor. Only code in inference mode may "
+          "change it: call it there, or pass a copy (clone) that is made outside of it.",
           parts_.name, parts_.argument_names[i]));
     for (std::size_t k = 0; k < arguments.size(); ++k)
       if (parts_.mutated[i] != 0 && k != i && may_overlap(arguments[i], arguments[k]))
@@ -229,20 +229,20 @@ void GraphedFunction::check_backward(const GraphedCall& call, std::uint64_t vers
   if (call.backward_lost)
     throw UsageError(text::format(
         "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: each call's "
-        "backward comes before the next call, and once; callables of one pool run in the order that they were captured "
-        "in, backward in the reverse one unless GraphedCallableOptions::order says otherwise. For any order, make "
+        "backward comes before the next call, and once; callables of one pool run in the order of their captures, "
+        "backward in the reverse one or in that of GraphedCallableOptions::order. For any order, make "
         "callables of their own, with pools of their own.",
         call.text(), call.backward_lost.text()));
   for (std::size_t i = 0; i < call.versions.size(); ++i)
     if (parts_.saved[i] != 0 && call.versions[i].enabled() && call.versions[i].current_version() != 0)
       throw UsageError(
-          text::format("backward of {}: result {} was changed in place since, and its backward needs it as "
-                       "it was. Change a copy of it (clone), or make the callable with Outputs::copy.",
+          text::format("backward of {}: result {} was changed in place since, and its backward needs the old value. "
+                       "Change a copy of it (clone), or make the callable with Outputs::copy.",
                        call.text(), i));
   if (this->versions() != versions)
     throw UsageError(text::format(
         "backward of {}: a parameter or buffer, or a tensor of static_arguments(), was changed in place or "
-        "given other memory between the call and its backward, which needs them as they were.",
+        "given other memory between the call and its backward, which needs the old values.",
         call.text()));
 }
 

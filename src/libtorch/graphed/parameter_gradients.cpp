@@ -164,7 +164,7 @@ void ParameterGradients::prepare(bool wanted) {
   for (Gradient& each : gradients_) {
     if (has_gradient_hooks(each.place->parameter))
       throw UsageError(
-          text::format("{} has a hook, which waits for a gradient that the graph itself adds to .grad "
+          text::format("{} has a hook, which waits for a gradient. The graph itself adds that to .grad "
                        "(Gradients::accumulate_in_graph). Remove the hook, or make the callable with Gradients::fresh.",
                        each.name));
     if (!wanted || !each.has_gradient) continue;

@@ -102,7 +102,7 @@ std::vector<at::Tensor> StepPlan::state() const {
 void StepPlan::check_loss(const at::Tensor& loss) const {
   if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad())
     throw UsageError(text::format(
-        "expected a loss of one number that depends on a parameter which requires a gradient, found {}. Return the "
+        "expected a loss of one number that depends on a parameter with requires_grad, found {}. Return the "
         "mean or the sum, computed by operators that have a gradient.",
         !loss.defined() ? std::string("an undefined tensor")
                         : text::format("{} [{}]{}", c10::toString(loss.scalar_type()), text::join(loss.sizes(), ", "),

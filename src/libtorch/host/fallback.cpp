@@ -108,7 +108,7 @@ void size_given_output(const OperatorTraits& traits, const Stack& stack, const a
               " was given, which is an input too; it cannot be resized to ", shape.sizes());
   if (given.numel() > 0)
     TORCH_WARN(traits.name, ": an output of size ", given.sizes(), " was given, and is resized to ", shape.sizes(),
-               ", since it has elements, which is deprecated.");
+               "; resizing one with elements is deprecated.");
   given.resize_(shape.sizes());
   given.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes(), shape.strides());
 }

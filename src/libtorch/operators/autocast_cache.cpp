@@ -29,8 +29,8 @@ void AutocastListener::leave() noexcept {
   if (!level) return;
   if (level->thread != std::this_thread::get_id()) {
     warn(
-        "A capture was abandoned on another thread than the one that began it, which regions of autocast on that "
-        "thread cannot notice: they keep their casts of weights from now on. Abandon a capture on its own thread, or "
+        "A capture was abandoned on another thread than it began on. Regions of autocast on that thread keep their "
+        "casts of weights from now on. Abandon a capture on its own thread, or "
         "call at::autocast::clear_cache() when weights have changed.");
     return;
   }

@@ -45,11 +45,11 @@ class OperatorNames final : public OperatorWatch {
     const std::lock_guard lock(mutex_);
     if (leaves_outside_ == 0) return "";
     const std::string text = text::format(
-        "The gradient of a parameter ({}{}) is added on the default stream, which takes part in no capture (906): the "
-        "node of autograd that adds it (AccumulateGrad) stays on the stream of the forward pass that made it, and a "
-        "result of that pass, such as the loss of an eager step, keeps the node alive. Release these results before "
-        "the capture, run eager steps on another stream (StreamGuard), or set GraphOptions::warmup, which makes such "
-        "nodes anew unless they have hooks",
+        "The gradient of a parameter ({}{}) is added on the default stream, which takes part in no capture (906). Its "
+        "node of autograd (AccumulateGrad) stays on the stream of the forward pass that made it. A result of that "
+        "pass, such as the loss of an eager step, keeps the node alive. Release these results before "
+        "the capture, run eager steps on another stream (StreamGuard), or set GraphOptions::warmup, which makes nodes "
+        "without hooks anew",
         leaf_, leaves_outside_ == 1 ? "" : text::format(", and {} more", leaves_outside_ - 1));
     return text;
   }

@@ -36,10 +36,10 @@ struct detail::OptimizerAccess {
 
 std::shared_ptr<detail::OptimizerCore> detail::core_of(const torch::optim::Optimizer& optimizer, const char* what) {
   if (const auto* const own = dynamic_cast<const CapturableOptimizer*>(&optimizer)) return OptimizerAccess::core(*own);
-  throw UsageError(text::format(
-      "{}: expected an optimizer whose state is on the device, found {}, which has its own on the host. Use "
-      "SGD, Adam or AdamW of reprise::libtorch::optim, with the same options.",
-      what, c10::demangle(typeid(optimizer).name())));
+  throw UsageError(
+      text::format("{}: expected an optimizer with its state on the device, found {} with its state on the host. Use "
+                   "SGD, Adam or AdamW of reprise::libtorch::optim, with the same options.",
+                   what, c10::demangle(typeid(optimizer).name())));
 }
 
 CapturableOptimizer::CapturableOptimizer(const Groups& groups, std::unique_ptr<torch::optim::OptimizerOptions> defaults,

@@ -112,8 +112,8 @@ void OptimizerCore::make_state(const char* what, std::size_t group, std::size_t 
   }
   if (capturing)
     throw UsageError(
-        text::format("{}::{} was called in a capture, and {} has no state yet: each replay would begin anew. It was "
-                     "added, or needs a gradient, or an option needs more state, since the last step: take a step "
+        text::format("{}::{} was called in a capture, and {} has no state yet: each replay would begin anew. Since the "
+                     "last step it was added or unfrozen, or an option needs more state: take a step "
                      "before the capture, for example with GraphOptions::warmup.",
                      method_->name(), what, parameter_text(group, number)));
   ParameterState& own = own_state(parameter);

@@ -233,7 +233,7 @@ void ScalerCore::load(torch::serialize::InputArchive& archive) {
   const auto require = [](const char* name, double found, double own) {
     if (found == own) return;
     throw UsageError(text::format(
-        "GradScaler::load: the archive has {} = {}, and this scaler {}, which captured graphs cannot change. Make a "
+        "GradScaler::load: the archive has {} = {}, and this scaler {}. Captured graphs cannot change it: make a "
         "scaler with the options of the archive.",
         name, found, own));
   };

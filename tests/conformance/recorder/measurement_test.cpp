@@ -10,7 +10,6 @@
 
 #include "backend/call.h"
 #include "backend/rules/cuda_calls.h"
-#include "tests/conformance/recorder/capture_rules_csv.h"
 #include "tests/conformance/recorder/measured.h"
 
 // What was measured on a GPU is complete: nothing that the recorder makes is missing in the files, and nothing that the
@@ -135,20 +134,6 @@ TEST(Measurement, HasEveryCallOfTheTableOfCudaCalls) {
 // A backend returns its results: no error may stay in the runtime, where later calls would find it.
 TEST(Measurement, SaysThatNoCallOfTheInterfaceLeavesAnErrorInTheRuntime) {
   for (const Row& row : measured(calls_file)) ASSERT_EQ(row.last, 0) << row.where();
-}
-
-// The older file was recorded with the runtime's calls: it remembers what it refused, for the thread that called. A
-// backend works on the driver and leaves nothing there, so there is nothing to compare with on any device. The error
-// was read on the thread that captures, on whichever thread the call was made; that of a launch by <<<>>>, which
-// returns nothing, was fetched in this way.
-TEST(Measurement, SaysThatTheRuntimeRemembersWhatItRefusedForTheCallingThread) {
-  std::size_t remembered = 0;
-  for (const RuleRow& row : measured_rules()) {
-    const bool is_forgotten = row.thread == "other" || row.call.starts_with("kernel ");
-    EXPECT_EQ(row.last, is_forgotten ? 0 : row.result) << row.where();
-    if (row.last != 0) ++remembered;
-  }
-  EXPECT_GT(remembered, 200U);
 }
 
 // A stream of a green context is a non-blocking stream, with one difference: waiting for the device waits for the

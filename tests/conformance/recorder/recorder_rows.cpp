@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -80,14 +79,14 @@ Row parse_row(const std::string& line) {
   return row;
 }
 
-namespace {
-std::filesystem::path path_of(const std::string& file_name) {
-  return std::filesystem::path(__FILE__).parent_path().parent_path() / "data" / file_name;
+std::filesystem::path measured_file(const std::string& name) {
+  std::filesystem::path path = std::filesystem::path(MEASURED_FOLDER) / name;
+  if (!exists(path)) throw std::runtime_error("no file of measurements: " + path.string());
+  return path;
 }
-}  // namespace
 
 std::size_t calls_by_the_head(const std::string& file_name) {
-  std::ifstream file(path_of(file_name));
+  std::ifstream file(measured_file(file_name));
   std::string word, before;
   for (; file >> word && !word.starts_with("call,"); before = word)
     if (word == "calls;") return std::stoul(before);
@@ -95,7 +94,7 @@ std::size_t calls_by_the_head(const std::string& file_name) {
 }
 
 std::vector<Row> measured(const std::string& file_name) {
-  std::ifstream file(path_of(file_name));
+  std::ifstream file(measured_file(file_name));
   std::vector<Row> rows;
   for (std::string line; std::getline(file, line);)
     if (!line.empty() && line[0] != '#' && !line.starts_with("call,")) rows.push_back(parse_row(line));

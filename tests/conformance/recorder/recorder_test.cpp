@@ -18,10 +18,12 @@
 // Writes down what a GPU does; recorded_calls_test.cpp compares every device with it. To measure anew, with the GPU
 // first among the devices, and two of them for the rows of another device:
 //
-//   REPRISE_RECORD_CALLS=tests/conformance/data/capture_calls_h200.csv
-//   REPRISE_RECORD_FURTHER_CALLS=tests/conformance/data/capture_further_calls_h200.csv
-//   REPRISE_RECORD_NODE_CALLS=tests/conformance/data/capture_node_calls_h200.csv
+//   tar -xzf tests/conformance/data/measured_h200.tar.gz -C FOLDER
+//   REPRISE_RECORD_CALLS=FOLDER/capture_calls_h200.csv
+//   REPRISE_RECORD_FURTHER_CALLS=FOLDER/capture_further_calls_h200.csv
+//   REPRISE_RECORD_NODE_CALLS=FOLDER/capture_node_calls_h200.csv
 //   reprise_conformance_tests --gtest_filter=Recorder.*
+//   tar -C FOLDER -c . | gzip -9n >tests/conformance/data/measured_h200.tar.gz
 //
 // A call that crashes the driver ends the process. Its line "# begins: NAME" is then the last one of the file: run the
 // recorder again, which goes on after it.

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -31,8 +30,7 @@ struct UpdateRow {
 };
 
 std::vector<UpdateRow> measured_updates() {
-  const auto path = std::filesystem::path(__FILE__).parent_path().parent_path() / "data" / "graph_updates_h200.csv";
-  std::ifstream file(path);
+  std::ifstream file(measured_file("graph_updates_h200.csv"));
   std::vector<UpdateRow> rows;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line[0] == '#' || line.starts_with("node,")) continue;

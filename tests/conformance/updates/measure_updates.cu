@@ -6,11 +6,11 @@
 //   for peer in 0 1; do next=0; while ./measure_updates $peer $next >>updates.csv; [ $? -eq 3 ]; do
 //     next=$(sed -n 's/^# next: //p' updates.csv | tail -n 1); done; done
 //   { grep '^# [0-9]' updates.csv; grep '^node,' updates.csv | head -n 1; grep -v '^node,' updates.csv |
-//     grep -E '^([^,]*,){9}[^,]*$' | grep -v ',none,none,'; } >tests/conformance/data/graph_updates_h200.csv
+//     grep -E '^([^,]*,){9}[^,]*$' | grep -v ',none,none,'; } >graph_updates_h200.csv
 //
-// The first argument says whether two devices have access to each other's memory, the second one where to begin: after
-// a launch that spoils the context, or a crash of the driver, a new process has to go on, and the rest of that row is
-// missing.
+// recorder_test.cpp says how the file gets into data/measured_h200.tar.gz. The first argument says whether two
+// devices have access to each other's memory, the second one where to begin: after a launch that spoils the context,
+// or a crash of the driver, a new process has to go on, and the rest of that row is missing.
 //
 // A row has a node type, how the node was made, what changes, and a field for each way to change it: CUDA's code, for
 // an update that is refused also the reason (910/5), and how the launch after it went: + with the right values, ! with

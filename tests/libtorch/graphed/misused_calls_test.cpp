@@ -9,8 +9,7 @@
 #include "tests/libtorch/graphed/graphed_fixture.h"
 #include "tests/libtorch/support/error_text.h"
 
-// Calls of graphed callables in states and places in which a call is not expected; tests/unit/misuse/table.md names
-// them.
+// Calls of graphed callables in states and places in which a call is not expected.
 
 namespace reprise::libtorch::test {
 namespace {

@@ -40,7 +40,7 @@ class GraphedStepMisuse : public GraphedSteps {
 TEST_F(GraphedStepMisuse, OptimizersThatCountOnTheHostAreRefusedWithTheirReplacement) {
   torch::optim::AdamW adamw(layer_->parameters(), torch::optim::AdamWOptions(0.1));
   EXPECT_THAT(refusal([&] { graphed_step(layer_, &mean, adamw, sample_); }),
-              AllOf(HasSubstr("graphed_step: expected an optimizer whose state is on the device"),
+              AllOf(HasSubstr("graphed_step: expected an optimizer with its state on the device"),
                     HasSubstr("found torch::optim::AdamW"), HasSubstr("AdamW of reprise::libtorch::optim")));
   expect_usable();
 }

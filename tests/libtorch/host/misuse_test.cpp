@@ -9,7 +9,7 @@
 #include "tests/libtorch/host/host_device_fixture.h"
 #include "tests/support/text_of.h"
 
-// What the component refuses of devices, streams and generators; tests/unit/misuse/table.md names these tests.
+// What the component refuses of devices, streams and generators.
 
 namespace reprise::libtorch::test {
 namespace {

@@ -23,6 +23,12 @@ TEST(ResultName, IsCudasNameOfTheCode) {
   EXPECT_STREQ(result_name(ErrorCode::out_of_memory), "cudaErrorMemoryAllocation");
   EXPECT_STREQ(result_name(ErrorCode::stream_capture_unsupported), "cudaErrorStreamCaptureUnsupported");
   EXPECT_STREQ(result_name(ErrorCode::stream_capture_wrong_thread), "cudaErrorStreamCaptureWrongThread");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(1)), "cudaErrorInvalidValue");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(401)), "cudaErrorIllegalState");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(903)), "cudaErrorStreamCaptureUnmatched");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(905)), "cudaErrorStreamCaptureIsolation");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(906)), "cudaErrorStreamCaptureImplicit");
+  EXPECT_STREQ(result_name(static_cast<ErrorCode>(907)), "cudaErrorCapturedEvent");
 }
 
 TEST(ResultName, OfACodeWithoutANameIsUnknown) {

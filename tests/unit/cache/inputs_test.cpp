@@ -165,7 +165,8 @@ TEST(InputsOfGraphCaches, ThatTheBodyChangesLieApartFromOthersIfTheyAreCopied) {
   cache.run({n}, inputs(x, inout(y)), body);
   EXPECT_EQ(read(y), multiples(n, 3));
   const std::string text = text_of<UsageError>([&] { cache.run({n}, inputs(y, inout(y)), body); });
-  EXPECT_TRUE(contains(text, "expected inputs that lie apart from input 1, which the body changes; found input 0"));
+  EXPECT_TRUE(
+      contains(text, "expected inputs apart from the memory of input 1, which the body changes; found input 0"));
   EXPECT_EQ(read(y), multiples(n, 3));
   patching.run({n}, inputs(y, inout(y)), body);
   EXPECT_EQ(read(y), multiples(n, 9));

@@ -102,7 +102,7 @@ TEST_F(CopyValue, RefusesACaptureOfOtherCodeWhichGoesOn) {
   runtime.stream_begin_capture(side_.ref().native(), CaptureMode::relaxed);
   add(x_);
   EXPECT_TRUE(contains(text_of<UsageError>([&] { copy_value_async(x_.data(), &value, sizeof value); }),
-                       "found one that other code began"));
+                       "found one in a capture of other code"));
   GraphHandle graph = nullptr;
   runtime.stream_end_capture(side_.ref().native(), &graph);
   runtime.graph_destroy(graph);

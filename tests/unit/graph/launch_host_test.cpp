@@ -128,7 +128,8 @@ TEST_F(LaunchHost, AFunctionThatRefersToALocalOfTheBodyIsRefusedInACapture) {
   };
   CUDAGraph graph;
   const std::string what = text_of<UsageError>([&] { capture(graph, {.name = "step"}, body); });
-  EXPECT_TRUE(contains(what, "graph `step` would call a function of launch_host() that refers to a local variable"));
+  EXPECT_TRUE(
+      contains(what, "graph `step` would call a function of launch_host() that refers to a destroyed local variable"));
   EXPECT_TRUE(contains(what, "call 2 of launch_host() in the capture")) << what;
   EXPECT_TRUE(contains(what, "at offset 16. Capture by value ([=])")) << what;
   BreakableGraph breakable_graph;

@@ -132,7 +132,7 @@ TEST_F(MisusedMemory, TheAllocatorRefusesWhatItDidNotReturn) {
   allocator.deallocate(freed);
   int local = 0;
   expect_refused({
-      {[&] { allocator.deallocate(freed); }, "deallocate() expected an address that the allocator of host:0 returned"},
+      {[&] { allocator.deallocate(freed); }, "deallocate() expected an address of the allocator of host:0"},
       {[&] { allocator.deallocate(&local); }, "which it never returned"},
       {[&] { allocator.deallocate(static_cast<char*>(kept) + 1); }, "which it never returned"},
       {[&] { allocator.record_stream(&local, stream_); }, "record_stream() expected an address"},

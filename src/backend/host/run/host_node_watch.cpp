@@ -49,7 +49,7 @@ class HostNodeWatch final : public NodeWatch {
 std::shared_ptr<NodeWatch> HostMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle handle,
                                                     std::string* why) {
   if (support::forked()) {
-    *why = "The process is a child that fork() made of one that had used the device.";
+    *why = "The process is a child of fork() whose parent had used the device.";
     return nullptr;
   }
   const std::lock_guard lock(runtime_.mutex);

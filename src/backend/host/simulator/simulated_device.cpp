@@ -86,8 +86,8 @@ struct SimulatedDevice::Simulation {
 SimulatedDevice& SimulatedDevice::open_free(const HostDeviceOptions& options) {
   if (support::forked())
     throw UsageError(
-        "HostSimulator expected a process that may use devices; found a child that fork() made of a process that had "
-        "used one; fork before the first use of a device, or start another program (exec) in the child");
+        "HostSimulator expected a process that may use devices; found a child of fork() whose parent had used one; "
+        "fork before the first use of a device, or start another program (exec) in the child");
   pending_release_callbacks.call(nullptr, nullptr);  // they may keep devices open whose simulators have ended
   Simulators& known = simulators();
   SimulatedDevice* device = nullptr;
