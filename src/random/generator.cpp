@@ -51,7 +51,7 @@ void GeneratorImpl::require_settable(const char* call) const {
 void GeneratorImpl::set_state(const char* call, const GeneratorState& state) {
   if (state.offset % 4 != 0)
     throw UsageError(text::format(
-        "{}: expected an offset that is a multiple of 4, because Philox makes four numbers at a time; found {}", call,
+        "{}: expected a multiple of 4 as the offset, because Philox makes four numbers at a time; found {}", call,
         state.offset));
   require_settable(call);
   const std::lock_guard lock(mutex_);

@@ -91,10 +91,10 @@ TEST_F(ConfirmedInputs, NeedSomethingThatLooksForThem) {
   GraphOptions options;
   options.inputs.confirm = true;
   const auto run = [&] { capture(graph_, options, [&] { body(0); }); };
-  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::inputs.confirm changes how"));
+  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::inputs.confirm refines"));
   options = {};
   options.inputs.scope = Liveness::all;
-  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::inputs.scope changes how"));
+  EXPECT_TRUE(contains(text_of<UsageError>(run), "GraphOptions::inputs.scope refines"));
   EXPECT_EQ(runs_, 0);
   options.inputs.retain = true;
   run();

@@ -435,7 +435,7 @@ TEST_F(StreamOrderedMemory, InTheBodyOfAConditionalNodeItIsRefusedAndTheCaptureG
     if_(condition.data(), [&](const StreamRef& inside) {
       for (const auto& call : {std::function<void()>([&] { (void)allocate_async(64, inside); }),
                                std::function<void()>([&] { free_async(&result, inside); })})
-        EXPECT_THAT(text_of<UsageError>(call), HasSubstr("the body of a conditional node"));
+        EXPECT_THAT(text_of<UsageError>(call), HasSubstr("bodies of conditional nodes"));
       launch(inside, LaunchConfig{}, SetTo{}, result.data(), 4);
     });
   });

@@ -321,8 +321,7 @@ TEST_F(RefusedControlFlow, WithAConditionInMemoryOfAnotherDevice) {
 TEST_F(RefusedControlFlow, WithABodyThatCapturesNothing) {
   const Stream other;
   const std::string what = error_of<UsageError>([&] { if_(flag_.data(), [&] { add(x_, 1, other); }); });
-  EXPECT_TRUE(
-      contains(what, "nothing was captured in its body: it submitted no work, or only to a stream that is not"));
+  EXPECT_TRUE(contains(what, "nothing was captured in its body"));
   CUDAGraph graph = capture({.allow_empty = true}, [&] {
     if_else(
         flag_.data(), [&] { add(y_); }, [] {});
@@ -472,7 +471,7 @@ TEST_F(RefusedControlFlow, ToEndTheCaptureOrResetTheGraphInABody) {
   graph.capture_begin();
   if_(flag_.data(), [&] {
     add(x_);
-    EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.capture_end(); }), "another one is current"));
+    EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.capture_end(); }), "found another one"));
     EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.reset(); }), "capturing"));
   });
   graph.capture_end();

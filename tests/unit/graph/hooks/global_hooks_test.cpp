@@ -163,7 +163,7 @@ TEST_F(GlobalHooksTest, AreRemovedOnce) {
   const HookId id = add_hooks(writing());
   EXPECT_THROW(graph_.remove_hooks(id), UsageError) << "they are not that graph's";
   remove(id);
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { remove_global_hooks(id); }), "add_global_hooks()"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { remove_global_hooks(id); }), "expected the id of global hooks"));
 }
 
 TEST_F(GlobalHooksTest, CanRemoveThemselvesWhileTheyRun) {

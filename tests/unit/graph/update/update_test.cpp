@@ -307,7 +307,8 @@ TEST_P(GraphUpdate, ParametersAreThoseOfTheOtherGraph) {
   graph.replay();
   capture(other, [&] { body(of_second); });
   graph.update(other);
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.set(of_first, 5); }), "updated or recaptured since"));
+  EXPECT_TRUE(
+      contains(text_of<UsageError>([&] { graph.set(of_first, 5); }), "older than a reset, update or recapture"));
   graph.set(of_second, 10);
   graph.replay();
   EXPECT_EQ(first(x_), 11);
