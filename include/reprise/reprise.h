@@ -48,7 +48,6 @@
 #include "reprise/hooks.h"
 #include "reprise/host_device.h"
 #include "reprise/host_simulator.h"
-#include "reprise/json.h"
 #include "reprise/kernel.h"
 #include "reprise/launch_host.h"
 #include "reprise/liveness.h"

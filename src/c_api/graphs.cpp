@@ -10,7 +10,6 @@
 #include "reprise/capture_report.h"
 #include "reprise/error.h"
 #include "reprise/graph.h"
-#include "reprise/json.h"
 #include "text/format.h"
 
 // Graphs, once they are captured.
@@ -84,13 +83,6 @@ reprise_status reprise_graph_report_text(const reprise_graph* graph, char* buffe
   return guarded("reprise_graph_report_text", [&] {
     const std::optional<CaptureReport>& report = graph_of(graph).capture_report();
     write_text(report ? in_c_names(report->str()) : std::string(), buffer, size, length);
-  });
-}
-
-reprise_status reprise_graph_report_json(const reprise_graph* graph, char* buffer, size_t size, size_t* length) {
-  return guarded("reprise_graph_report_json", [&] {
-    const std::optional<CaptureReport>& report = graph_of(graph).capture_report();
-    write_text(report ? in_c_names(reprise::to_json(*report)) : std::string(), buffer, size, length);
   });
 }
 

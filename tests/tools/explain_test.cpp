@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -36,8 +35,7 @@ TEST(ReprisePrograms, TellTheirVersionAndHowTheyAreUsed) {
   EXPECT_THAT(run_reprise({"--help"}).out, HasSubstr("reprise explain -- python3 train.py"));
   EXPECT_THAT(run_reprise({"explain", "--help"}).out,
               HasSubstr("Usage: reprise explain [OPTIONS] -- PROGRAM [ARGUMENTS...]\n"));
-  EXPECT_THAT(run_reprise({"explain", "--help"}).out,
-              AllOf(HasSubstr("--output FILE"), HasSubstr("--all"), HasSubstr("--json")));
+  EXPECT_THAT(run_reprise({"explain", "--help"}).out, AllOf(HasSubstr("--output FILE"), HasSubstr("--all")));
 }
 
 TEST(RepriseExplain, RefusesACommandLineWithoutAProgram) {
@@ -54,7 +52,7 @@ TEST(ReprisePrograms, SayWhichArgumentIsWrongAndWhatThereIsInstead) {
       {{}, "expected a command, explain or doctor; found none; reprise --help says what they do"},
       {{"nonsense"}, "expected a command, explain or doctor; found \"nonsense\"; reprise --help says what they do"},
       {{"--nonsense"}, "expected a command, explain or doctor; found \"--nonsense\"; reprise --help says what they do"},
-      {{"doctor", "--jsn"}, "expected an option of reprise doctor; found \"--jsn\"; reprise doctor --help lists them"},
+      {{"doctor", "--all"}, "expected an option of reprise doctor; found \"--all\"; reprise doctor --help lists them"},
       {{"doctor", "--", "true"}, "reprise doctor runs no program; found --; remove it and what follows"},
       {{"explain", "--unknown", "--", "true"},
        "expected an option of reprise explain, or -- before the program; found \"--unknown\"; reprise explain --help "
@@ -81,17 +79,6 @@ TEST(RepriseExplain, LeavesTheProgramItsOutputArgumentsAndExitCode) {
   EXPECT_THAT(outcome.err, HasSubstr("reprise explain: no capture was seen"));
 }
 
-/// The lines of a text, each of which must be an object in JSON.
-std::vector<nlohmann::json> json_lines(const std::string& text) {
-  std::vector<nlohmann::json> objects;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    objects.push_back(nlohmann::json::parse(line, nullptr, false));
-    EXPECT_TRUE(objects.back().is_object()) << line;
-  }
-  return objects;
-}
-
 TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
   const Outcome outcome = run_reprise({"explain", "--", "reprise-no-such-program"});
   EXPECT_EQ(outcome.exit_code, 127);
@@ -99,23 +86,12 @@ TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
       outcome.err,
       HasSubstr("reprise explain: the program was not started: reprise-no-such-program: No such file or directory"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("no capture was seen")));
-  const auto lines = json_lines(run_reprise({"explain", "--json", "--", "/nonexistent"}).err);
-  ASSERT_FALSE(lines.empty());
-  EXPECT_EQ(lines.back()["message"], "the program was not started: /nonexistent: No such file or directory");
 }
 
 TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
   const Outcome outcome = run_reprise({"explain", "--output", "/nowhere/reports", "--", "true"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.err, "reprise explain: error: \"/nowhere/reports\" cannot be written\n");
-}
-
-TEST(RepriseExplain, SumsUpInJson) {
-  const auto lines = json_lines(run_reprise({"explain", "--json", "--", "true"}).err);
-  ASSERT_FALSE(lines.empty());
-  const nlohmann::json& summary = lines.back()["summary"];
-  EXPECT_EQ(summary["captures"], 0);
-  EXPECT_THAT(summary["text"].get<std::string>(), StartsWith("no capture was seen"));
 }
 
 /// Runs it with standard output to a file that takes nothing.
@@ -205,30 +181,6 @@ TEST(RepriseExplain, ReportsCapturesOnHostDevicesToo) {
                                  HasSubstr("broken_capture::first_value")));
   EXPECT_THAT(outcome.err, EndsWith("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
 }
-
-TEST(RepriseExplain, WritesReportsOnHostDevicesInJson) {
-  const TemporaryFolder folder;
-  const std::string file = folder.path() / "reports";
-  const Outcome outcome = run_reprise(explained_broken_capture({"--json", "--all", "--output", file}));
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
-  std::vector<nlohmann::json> captures;
-  const auto lines = json_lines(read_file(file));
-  for (const nlohmann::json& line : lines)
-    if (line.contains("capture")) captures.push_back(line["capture"]);
-  ASSERT_EQ(captures.size(), 2U);
-  EXPECT_EQ(captures[0]["outcome"], "failed");
-  EXPECT_EQ(captures[0]["device"], "host:0");
-  EXPECT_EQ(captures[0]["nodes"], 2);
-  EXPECT_EQ(captures[0]["broken_by"]["name"], "cuStreamSynchronize");
-  EXPECT_EQ(captures[0]["broken_by"]["result"]["number"], 900);
-  EXPECT_THAT(captures[0]["broken_by"]["stack"].dump(), HasSubstr("broken_capture::first_value"));
-  EXPECT_EQ(captures[1]["outcome"], "good");
-  EXPECT_EQ(
-      lines.back()["summary"],
-      nlohmann::json(
-          {{"captures", 2}, {"failed", 1}, {"incomplete", 0}, {"text", "2 captures, 1 failed, 0 left work out"}}));
-}
 #endif
 
 #ifdef WATCHED_PROGRAM
@@ -290,34 +242,6 @@ TEST(RepriseExplain, WritesTheReportsIntoAFile) {
   EXPECT_EQ(outcome.err, "reprise explain: 1 capture, 1 failed, 0 left work out\nreprise explain: the reports are in " +
                              file + "\n");
   EXPECT_THAT(read_file(file), AllOf(HasSubstr("cudaStreamSynchronize"), EndsWith("0 left work out\n")));
-}
-
-TEST(RepriseExplain, WritesReportsOfAnyProgramInJson) {
-  const TemporaryFolder folder;
-  const std::string file = folder.path() / "reports";
-  EXPECT_EQ(run_reprise(explained("broken", {"--json", "--output", file}), with_fakes).exit_code, 5);
-  const auto lines = json_lines(read_file(file));
-  ASSERT_GE(lines.size(), 3U);
-  EXPECT_EQ(lines.front()["capture"]["broken_by"]["name"], "cudaStreamSynchronize");
-  EXPECT_EQ(lines.front()["capture"]["broken_by"]["driver_name"], "cuStreamSynchronize");
-  EXPECT_EQ(lines.front()["capture"]["stream"], "0x100");
-  // The library's own places may come before.
-  const auto place = std::ranges::find_if(lines, [](const auto& line) {
-    return line.contains("place") &&
-           line["place"]["place"].template get<std::string>().starts_with(WATCHED_PROGRAM "+0x");
-  });
-  ASSERT_NE(place, lines.end());
-  EXPECT_THAT((*place)["place"]["name"].get<std::string>(), HasSubstr("watched_program.cpp:"));
-  EXPECT_EQ(lines.back()["summary"]["failed"], 1);
-}
-
-TEST(RepriseExplain, SaysInJsonThatCapturesWereNotSeen) {
-  Words environment = with_fakes;
-  environment.emplace_back("FAKE_LIBCUPTI_SUBSCRIBE=39");
-  const auto lines = json_lines(run_reprise(explained("broken", {"--json"}), environment).err);
-  ASSERT_EQ(lines.size(), 2U);
-  EXPECT_THAT(lines[0]["message"].get<std::string>(), HasSubstr("holds CUPTI's subscriber"));
-  EXPECT_THAT(lines[1]["summary"]["text"].get<std::string>(), StartsWith("captures of CUDA were not seen: "));
 }
 
 TEST(RepriseExplain, SaysThatAnotherToolHoldsCupti) {

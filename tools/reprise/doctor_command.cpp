@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -20,7 +19,6 @@ namespace reprise::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 // What the build has.
 #ifdef REPRISE_HAS_NVTX
@@ -215,40 +213,11 @@ void print_text(const Findings& found) {
   line("result", result_text(found));
 }
 
-void print_json(const Findings& found) {
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
-  const auto version = [](int number) { return number == 0 ? Json(nullptr) : Json(version_of(number)); };
-  Json devices = Json::array(), settings = Json::array(), missing = Json::array();
-  for (const CudaInstallation::Device& device : found.cuda.devices)
-    devices.push_back({{"name", device.name},
-                       {"compute_capability", capability_of(device.capability)},
-                       {"usable", device.failure.empty()}});
-  for (const Setting& one : found.settings)
-    settings.push_back(
-        {{"name", one.name}, {"value", one.value}, {"effect", or_null(one.effect)}, {"error", or_null(one.error)}});
-  for (const Missing& one : found.missing)
-    missing.push_back({{"what", one.what}, {"why", one.why}, {"disables", one.disables}});
-  const Json all = {{"reprise", REPRISE_VERSION},
-                    {"driver", {{"version", version(found.cuda.version)}, {"reported", version(found.cuda.reported)}}},
-                    {"devices", devices},
-                    {"cupti", or_null(found.cuda.cupti)},
-                    {"nvtx", has_nvtx},
-                    {"kernels", or_null(found.kernels)},
-                    {"conditions", or_null(found.condition)},
-                    {"torch", or_null(found.torch)},
-                    {"settings", settings},
-                    {"missing", missing},
-                    {"result", result_text(found)},
-                    {"exit_code", static_cast<int>(found.result)}};
-  // Names may be no UTF-8.
-  std::printf("%s\n", all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-}
-
 }  // namespace
 
-int doctor(bool json) {
+int doctor() {
   const Findings found = examine();
-  json ? print_json(found) : print_text(found);
+  print_text(found);
   return static_cast<int>(found.result);
 }
 

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -23,7 +22,6 @@ namespace reprise::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* library_name = "libreprise_explain.so";
 
@@ -78,24 +76,18 @@ class JournalFile {
 class Reports {
  public:
   /// \param file empty for standard error.
-  /// \param json whether lines are JSON. If they go to a file, what is also on standard error is text.
-  Reports(std::string file, bool json) : file_(std::move(file)), json_(json) {}
+  explicit Reports(std::string file) : file_(std::move(file)) {}
 
-  /// Adds a line, in JSON as the member `message`. If lines go to a file, it is also on standard error.
-  void say(const std::string& line) { say(line, {{"message", line}}); }
-  /// The same, with the JSON of the line.
-  void say(const std::string& line, const Json& json) {
+  /// Adds a line. If lines go to a file, it is also on standard error.
+  void say(const std::string& line) {
     const std::string text = "reprise explain: " + line + "\n";
-    if (add_to_file(json_ ? line_of(json) : text))
-      std::fputs(text.c_str(), stderr);
-    else
-      std::fputs((json_ ? line_of(json) : text).c_str(), stderr);
+    add_to_file(text);
+    std::fputs(text.c_str(), stderr);
   }
   /// Places with their names.
   void say_places(const std::vector<ResolvedPlace>& places) {
-    if (!json_ && !places.empty()) add("reprise explain: of the places without a name, addr2line knows:\n");
-    for (const auto& [place, name] : places)
-      add(json_ ? line_of({{"place", {{"place", place}, {"name", name}}}}) : text::format("  {}  {}\n", place, name));
+    if (!places.empty()) add("reprise explain: of the places without a name, addr2line knows:\n");
+    for (const auto& [place, name] : places) add(text::format("  {}  {}\n", place, name));
   }
 
   bool are_in_a_file() const { return !file_.empty(); }
@@ -103,10 +95,6 @@ class Reports {
   bool failed() const { return failed_; }
 
  private:
-  // Names may be no UTF-8.
-  static std::string line_of(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  }
   void add(const std::string& text) {
     if (!add_to_file(text)) std::fputs(text.c_str(), stderr);
   }
@@ -120,21 +108,12 @@ class Reports {
   }
 
   const std::string file_;
-  const bool json_;
   bool failed_ = false;
 };
 
 void sum_up(const Journal& journal, bool cuda_is_watched, Reports& reports) {
   reports.say_places(resolve(journal.places));
-  std::vector<std::string> lines = summary(journal, cuda_is_watched);
-  const std::string last = std::move(lines.back());
-  lines.pop_back();
-  for (const std::string& line : lines) reports.say(line);
-  reports.say(last, {{"summary",
-                      {{"captures", journal.captures()},
-                       {"failed", journal.failed},
-                       {"incomplete", journal.incomplete},
-                       {"text", last}}}});
+  for (const std::string& line : summary(journal, cuda_is_watched)) reports.say(line);
 }
 
 }  // namespace
@@ -149,12 +128,11 @@ int explain(const ExplainOptions& options) {
       return 2;
     }
   }
-  Reports reports(file, options.json);
+  Reports reports(file);
   const JournalFile notes;
   std::vector<std::pair<std::string, std::string>> environment = {{"REPRISE_EXPLAIN", file.empty() ? "stderr" : file},
                                                                   {"REPRISE_EXPLAIN_JOURNAL", notes.path()},
-                                                                  {"REPRISE_EXPLAIN_ALL", options.all ? "1" : "0"},
-                                                                  {"REPRISE_EXPLAIN_JSON", options.json ? "1" : "0"}};
+                                                                  {"REPRISE_EXPLAIN_ALL", options.all ? "1" : "0"}};
   const fs::path library = find_library();
   if (library.empty())
     reports.say(

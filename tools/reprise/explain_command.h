@@ -10,7 +10,6 @@ namespace reprise::tools {
 struct ExplainOptions {
   std::string output;                ///< the file for the reports; empty for standard error
   bool all = false;                  ///< also reports of captures without failure
-  bool json = false;                 ///< reports and summary as lines of JSON
   std::vector<std::string> command;  ///< the program and its arguments
 };
 

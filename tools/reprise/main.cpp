@@ -25,7 +25,6 @@ constexpr const char* explain_text =
 constexpr const char* explain_example = R"(The program and its arguments come after --. Example:
   reprise explain -- python3 train.py --epochs 1
   reprise explain --output captures.txt -- ./solver
-  reprise explain --json --output captures.jsonl -- ./solver
 
 Each call of CUDA is watched through CUPTI meanwhile, so that the program is slower, and profilers of CUDA do not work
 in it.)";
@@ -83,12 +82,9 @@ int run(int argc, char** argv) {
   explain->add_option("--output", options.output, "Writes the reports into a file instead of standard error")
       ->type_name("FILE");
   explain->add_flag("--all", options.all, "Reports the captures that went well, too");
-  explain->add_flag("--json", options.json, "Writes each report, and the summary, as a line of JSON");
   explain->footer(explain_example);
   explain->formatter(std::make_shared<ExplainHelp>());
-  bool doctor_json = false;
   CLI::App* const doctor = app.add_subcommand("doctor", doctor_text);
-  doctor->add_flag("--json", doctor_json, "Prints it as one object in JSON");
   doctor->footer(doctor_example);
   // Arguments after -- belong to the program.
   char** const end = argv + argc;
@@ -106,7 +102,7 @@ int run(int argc, char** argv) {
   }
   if (doctor->parsed()) {
     if (separator != end) return usage_error("reprise doctor runs no program; found --; remove it and what follows");
-    return reprise::tools::doctor(doctor_json);
+    return reprise::tools::doctor();
   }
   if (separator == end || separator + 1 == end)
     return usage_error("expected -- and a program; found none; write reprise explain -- PROGRAM ARGUMENTS...");

@@ -99,10 +99,6 @@ constexpr Variable variables[] = {
      }},
     {"REPRISE_EXPLAIN_JOURNAL",
      [](std::string_view, Cuda) { return std::string("programs write the summary of `reprise explain` there"); }},
-    {"REPRISE_EXPLAIN_JSON",
-     [](std::string_view value, Cuda) {
-       return effect_of_flag("REPRISE_EXPLAIN_JSON", value, "report captures as JSON");
-     }},
     {"REPRISE_HOST_DEVICES",
      [](std::string_view, Cuda) {
        return text::format("the number of host devices is {}", host::settings::devices());

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "inspect/json/json_lines.h"
 #include "reprise/error.h"
 #include "support/environment.h"
 #include "text/format.h"
@@ -89,8 +88,7 @@ std::optional<ExplainRequest> explain_request() {
   const std::string_view output = support::trusted_environment("REPRISE_EXPLAIN");
   if (output.empty() || output == "0") return std::nullopt;
   return ExplainRequest{output_of(output), std::string(support::trusted_environment("REPRISE_EXPLAIN_JOURNAL")),
-                        support::environment_flag("REPRISE_EXPLAIN_ALL"),
-                        support::environment_flag("REPRISE_EXPLAIN_JSON")};
+                        support::environment_flag("REPRISE_EXPLAIN_ALL")};
 }
 
 CaptureOutcome outcome_of(const CaptureReport& report) noexcept {
@@ -114,7 +112,7 @@ void explain(const ExplainRequest& request, const CaptureReport& report) noexcep
   const CaptureOutcome outcome = outcome_of(report);
   std::string journal = std::string(name_of(outcome)) + "\n";
   if (outcome != CaptureOutcome::good || request.all) {
-    write_output(request, (request.json ? capture_line(report) : "reprise explain: " + report.str()) + "\n");
+    write_output(request, "reprise explain: " + report.str() + "\n");
     if (report.broken_by) add_places(*report.broken_by, journal);
     for (const auto* const calls : {&report.refused, &report.not_captured})
       for (const CaptureReport::Call& call : *calls) add_places(call, journal);
@@ -126,7 +124,7 @@ void explain(const ExplainRequest& request, const CaptureReport& report) noexcep
 void explain_refused(const ExplainRequest& request, const CaptureReport& report, std::string_view why) noexcept try {
   CaptureReport refused = report;
   refused.notes.push_back(text::format("This library refused the graph: {}", why));
-  write_output(request, (request.json ? capture_line(refused) : "reprise explain: " + refused.str()) + "\n");
+  write_output(request, "reprise explain: " + refused.str() + "\n");
   note_in_journal(request, outcome_of(report) == CaptureOutcome::incomplete ? "refused incomplete" : "refused");
 } catch (...) {  // no memory: the report is lost
 }
@@ -137,7 +135,7 @@ void explain_if_requested(const CaptureReport& report) noexcept try {
 }
 
 void write_line(const ExplainRequest& request, std::string_view line) noexcept try {
-  write_output(request, (request.json ? message_line(line) : "reprise explain: " + std::string(line)) + "\n");
+  write_output(request, "reprise explain: " + std::string(line) + "\n");
 } catch (...) {
 }
 

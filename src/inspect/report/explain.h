@@ -17,7 +17,6 @@ struct ExplainRequest {
   std::string output;
   std::string journal;  ///< REPRISE_EXPLAIN_JOURNAL: a file with lines for the summary of `reprise`
   bool all = false;     ///< REPRISE_EXPLAIN_ALL=1: also for captures without failure
-  bool json = false;    ///< REPRISE_EXPLAIN_JSON=1: each report as a line of JSON, not as text
 };
 
 /// The values of REPRISE_EXPLAIN, in words.
@@ -49,7 +48,7 @@ void explain_refused(const ExplainRequest& request, const CaptureReport& report,
 /// CUDA.
 void explain_if_requested(const CaptureReport& report) noexcept;
 
-/// Writes a line for the reader of the reports: text, or an object with the member `message`.
+/// Writes a line for the reader of the reports.
 void write_line(const ExplainRequest& request, std::string_view line) noexcept;
 
 /// Writes a line to the journal. `watched`, `unwatched WHY`: whether calls of CUDA are observed; `good`, `incomplete`,

@@ -89,14 +89,6 @@ TEST_F(ExplainTest, WritesTheReportsOfAllCapturesIfAsked) {
   EXPECT_THAT(reports(), StartsWith("reprise explain: The capture"));
 }
 
-TEST_F(ExplainTest, WritesLinesOfJsonIfAsked) {
-  request_.json = true;
-  explain(request_, broken_report());
-  write_line(request_, "a \"note\"");
-  EXPECT_EQ(reports(), "{\"capture\":" + to_json(broken_report()) + "}\n{\"message\":\"a \\\"note\\\"\"}\n");
-  EXPECT_EQ(journal(), "failed\nplace /bin/train+0x2a\n");
-}
-
 TEST_F(ExplainTest, AddsToWhatIsThere) {
   explain(request_, broken_report());
   const std::string one = reports();
