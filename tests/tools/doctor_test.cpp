@@ -61,7 +61,6 @@ TEST(RepriseDoctor, SaysWhatTheEnvironmentSets) {
        "the environment variable REPRISE_EXPLAIN should be 1, `stderr` for the same, 0, or the path of a file, with a "
        "slash, but it is \"yes\": programs warn, and report on standard error"},
       {"REPRISE_EXPLAIN_ALL=1", "programs report captures that are good as well"},
-      {"REPRISE_EXPLAIN_JOURNAL=/x", "programs write the summary of `reprise explain` there"},
       {"REPRISE_LOG=OFF", "programs log nothing, not even warnings"},
       {"REPRISE_LOG=info", "programs log the steps of graphs, and warnings"},
       {"REPRISE_MEMORY_STACKS=1", "programs record the stacks of allocations and frees"},

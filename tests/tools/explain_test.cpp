@@ -30,6 +30,9 @@ Outcome run_reprise(const Words& arguments, const Words& environment = {}) {
   return run_program(REPRISE_COMMAND, arguments, folder.path(), environment);
 }
 
+constexpr const char* reports_go_to_standard_error =
+    "reprise explain: reports of captures that fail or leave work out go to standard error\n";
+
 TEST(ReprisePrograms, TellTheirVersionAndHowTheyAreUsed) {
   EXPECT_EQ(run_reprise({"--version"}).out, "reprise " REPRISE_VERSION "\n");
   EXPECT_THAT(run_reprise({"--help"}).out, HasSubstr("reprise explain -- python3 train.py"));
@@ -76,7 +79,7 @@ TEST(RepriseExplain, LeavesTheProgramItsOutputArgumentsAndExitCode) {
   const Outcome outcome = run_reprise({"explain", "--", "sh", "-c", "echo \"$1\"; exit 4", "sh", "--all"});
   EXPECT_EQ(outcome.exit_code, 4);
   EXPECT_EQ(outcome.out, "--all\n");
-  EXPECT_THAT(outcome.err, HasSubstr("reprise explain: no capture was seen"));
+  EXPECT_THAT(outcome.err, EndsWith(reports_go_to_standard_error));
 }
 
 TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
@@ -85,7 +88,6 @@ TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
   EXPECT_THAT(
       outcome.err,
       HasSubstr("reprise explain: the program was not started: reprise-no-such-program: No such file or directory"));
-  EXPECT_THAT(outcome.err, Not(HasSubstr("no capture was seen")));
 }
 
 TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
@@ -119,30 +121,11 @@ Words explained_broken_capture(const Words& options = {}) {
   return words;
 }
 
-TEST(RepriseExplain, SumsUpWhereNoFileCanBeMade) {
-  const Outcome outcome = run_reprise(explained_broken_capture(), {"TMPDIR=/proc"});
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
-}
-
-TEST(RepriseExplain, SaysThatAProgramOfAnotherNamespaceDoesNotFindTheJournal) {
-  const Outcome outcome =
-      run_reprise({"explain", "--", "env", "REPRISE_EXPLAIN_JOURNAL=/proc/0/fd/3", BROKEN_CAPTURE, "--device", "host"});
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("the summary of `reprise explain` will not count what this process captures"),
-                    HasSubstr("another PID or mount namespace"), HasSubstr("no capture was seen: the program used "),
-                    EndsWith("or it warned that the journal of this command was not found\n")));
-}
-
-TEST(RepriseExplain, WritesToStandardErrorWhatItsFileDoesNotTakeAndFails) {
+TEST(RepriseExplain, WritesToStandardErrorWhatItsFileDoesNotTake) {
   const Outcome outcome = run_reprise(explained_broken_capture({"--output", "/dev/full"}));
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(
-      outcome.err,
-      AllOf(HasSubstr("reprise explain: The capture of stream "),
-            HasSubstr("reprise explain: 2 captures, 1 failed, 0 left work out\n"),
-            EndsWith("reprise explain: error: \"/dev/full\" cannot be written: what it did not take is above\n")));
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the file of REPRISE_EXPLAIN, \"/dev/full\", cannot be written"),
+                                 HasSubstr("reprise explain: The capture of stream ")));
 }
 
 TEST(RepriseExplain, IsNotRequestedByTheEnvironmentOfAProcessWithMoreRightsThanItsUser) {
@@ -174,12 +157,12 @@ TEST(RepriseExplain, ReportsCapturesOnHostDevicesToo) {
       "reprise explain: libreprise_explain.so is not there, because reprise was built without CUPTI: "
       "captures of CUDA will not be seen, only those on host devices of reprise\n";
 #endif
-  EXPECT_THAT(outcome.err, StartsWith(before + "reprise explain: The capture of stream "));
+  EXPECT_THAT(outcome.err,
+              StartsWith(before + reports_go_to_standard_error + "reprise explain: The capture of stream "));
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("of host:0 (mode global) was broken after 2 nodes, and abandoned."),
                                  HasSubstr("cuStreamSynchronize returned cudaErrorStreamCaptureUnsupported (900)"),
                                  HasSubstr("it cannot be synchronized"), HasSubstr("read results after a replay"),
                                  HasSubstr("broken_capture::first_value")));
-  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 2 captures, 1 failed, 0 left work out\n"));
 }
 #endif
 
@@ -200,7 +183,6 @@ TEST(RepriseExplain, ReportsTheCallThatBrokeACaptureOfAnyProgram) {
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("reprise explain: The capture of stream 0x100 of cuda:0 (mode global)"),
                                  HasSubstr("cudaStreamSynchronize (cuStreamSynchronize)"), HasSubstr("(900)"),
                                  HasSubstr("it cannot be synchronized"), HasSubstr("read results after a replay")));
-  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
 }
 
 TEST(RepriseExplain, ReportsACaptureThatTheProgramDidNotEnd) {
@@ -208,40 +190,25 @@ TEST(RepriseExplain, ReportsACaptureThatTheProgramDidNotEnd) {
   EXPECT_EQ(outcome.exit_code, 6);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("cudaStreamSynchronize (cuStreamSynchronize)"), HasSubstr("(900)"),
                                  HasSubstr("The program ended before the capture did.")));
-  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
-}
-
-TEST(RepriseExplain, FindsAPlaceForItsNotesWhereTmpdirNamesNone) {
-  Words environment = with_fakes;
-  environment.emplace_back("TMPDIR=/nonexistent");
-  const Outcome outcome = run_reprise(explained("broken"), environment);
-  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 1 failed, 0 left work out\n"));
 }
 
 TEST(RepriseExplain, ReportsWorkThatWasLeftOut) {
   const Outcome outcome = run_reprise(explained("left_out"), with_fakes);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("cudaMemset (cuMemsetD8_v2)"), HasSubstr("the legacy default stream")));
-  EXPECT_THAT(outcome.err, EndsWith("reprise explain: 1 capture, 0 failed, 1 left work out\n"));
 }
 
 TEST(RepriseExplain, SaysNothingOfCapturesThatWentWellUnlessAsked) {
-  EXPECT_EQ(run_reprise(explained("good"), with_fakes).err, "reprise explain: 1 capture, 0 failed, 0 left work out\n");
+  EXPECT_EQ(run_reprise(explained("good"), with_fakes).err, reports_go_to_standard_error);
   EXPECT_THAT(run_reprise(explained("good", {"--all"}), with_fakes).err,
               HasSubstr("reprise explain: The capture of stream 0x100"));
-}
-
-TEST(RepriseExplain, SaysThatAProgramMadeNoCapture) {
-  EXPECT_EQ(run_reprise(explained("none"), with_fakes).err,
-            "reprise explain: the program used CUDA, but made no capture\n");
 }
 
 TEST(RepriseExplain, WritesTheReportsIntoAFile) {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "reports";
   const Outcome outcome = run_reprise(explained("broken", {"--output", file}), with_fakes);
-  EXPECT_EQ(outcome.err, "reprise explain: 1 capture, 1 failed, 0 left work out\nreprise explain: the reports are in " +
-                             file + "\n");
-  EXPECT_THAT(read_file(file), AllOf(HasSubstr("cudaStreamSynchronize"), EndsWith("0 left work out\n")));
+  EXPECT_EQ(outcome.err, "reprise explain: reports of captures that fail or leave work out go to " + file + "\n");
+  EXPECT_THAT(read_file(file), HasSubstr("cudaStreamSynchronize"));
 }
 
 TEST(RepriseExplain, SaysThatAnotherToolHoldsCupti) {
@@ -249,7 +216,7 @@ TEST(RepriseExplain, SaysThatAnotherToolHoldsCupti) {
   environment.emplace_back("FAKE_LIBCUPTI_SUBSCRIBE=39");
   environment.emplace_back("FAKE_LIBCUPTI_HOLDER=Some Profiler");
   EXPECT_THAT(run_reprise(explained("broken"), environment).err,
-              EndsWith("reprise explain: captures of CUDA were not seen: Another tool (Some Profiler) holds CUPTI's "
+              EndsWith("reprise explain: Another tool (Some Profiler) holds CUPTI's "
                        "subscriber, of which there is one in a process (a profiler, a debugger, `reprise explain`): "
                        "calls of CUDA are not watched.\n"));
 }
@@ -259,13 +226,6 @@ TEST(RepriseExplain, NamesTheToolThatItReplaces) {
   environment.emplace_back("CUDA_INJECTION64_PATH=/opt/profiler.so");
   EXPECT_THAT(run_reprise(explained("good"), environment).err,
               HasSubstr("CUDA_INJECTION64_PATH named another tool, /opt/profiler.so, which is left out"));
-}
-
-TEST(RepriseExplain, FindsTheLinesOfPlacesWithoutAName) {
-  // The program is linked without names, and with line numbers. It is called by a path that means nothing elsewhere.
-  const Words command = {"explain", "--", "sh", "-c", "cd \"${1%/*}\" && \"./${1##*/}\" broken", "sh", WATCHED_PROGRAM};
-  const Outcome outcome = run_reprise(command, with_fakes);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr(WATCHED_PROGRAM "+0x"), HasSubstr("watched_program.cpp:")));
 }
 #endif
 

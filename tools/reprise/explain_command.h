@@ -13,9 +13,9 @@ struct ExplainOptions {
   std::vector<std::string> command;  ///< the program and its arguments
 };
 
-/// Runs the program, reports its failed captures, and prints a summary.
-/// \return the program's exit code as from run_program(); 2 if that is 0 and the file could not be written, also when
-///         that is known before the program is run.
+/// Becomes the program, whose captures the library then reports, as the environment requests.
+/// \return if the program does not start: 127 if it is not found, 126 if it cannot run; 2 if the file cannot be
+/// written.
 int explain(const ExplainOptions& options);
 
 }  // namespace reprise::tools

@@ -97,8 +97,6 @@ constexpr Variable variables[] = {
      [](std::string_view value, Cuda) {
        return effect_of_flag("REPRISE_EXPLAIN_ALL", value, "report captures that are good as well");
      }},
-    {"REPRISE_EXPLAIN_JOURNAL",
-     [](std::string_view, Cuda) { return std::string("programs write the summary of `reprise explain` there"); }},
     {"REPRISE_HOST_DEVICES",
      [](std::string_view, Cuda) {
        return text::format("the number of host devices is {}", host::settings::devices());

@@ -27,8 +27,8 @@ int write_all(int file, std::string_view text) {
 }
 
 // Likewise.
-int append(const std::string& path, int flags, std::string_view text) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
+int append(const std::string& path, std::string_view text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_CREAT, 0666);
   if (file < 0) return errno;
   const int failed = write_all(file, text);
   ::close(file);
@@ -38,30 +38,14 @@ int append(const std::string& path, int flags, std::string_view text) {
 // Writes to the output of the request, or to standard error if its file cannot be written.
 void write_output(const ExplainRequest& request, std::string_view text) {
   if (request.output != "stderr") {
-    const int failed = append(request.output, O_CREAT, text);
+    const int failed = append(request.output, text);
     if (failed == 0) return;
     static std::atomic_flag warned;
     if (!warned.test_and_set())
       warn(text::format("the file of REPRISE_EXPLAIN, \"{}\", cannot be written ({}): its reports go to standard error",
                         request.output, std::strerror(failed)));
-    note_in_journal(request, "unwritten");
   }
   write_all(STDERR_FILENO, text);
-}
-
-void add_to_journal(const ExplainRequest& request, std::string_view lines) {
-  // Not made here: `reprise`, which reads it, may have ended.
-  const int failed = request.journal.empty() ? 0 : append(request.journal, 0, lines);
-  static std::atomic_flag warned;
-  if (failed == 0 || warned.test_and_set()) return;
-  const std::string why =
-      failed == ENOENT
-          ? "is not there: `reprise` has ended, or this process has another PID or mount namespace, as in a "
-            "container; run `reprise explain` within that"
-          : text::format("cannot be written ({})", std::strerror(failed));
-  warn(text::format(
-      "the summary of `reprise explain` will not count what this process captures: its journal, \"{}\", {}",
-      request.journal, why));
 }
 
 std::string output_of(std::string_view value) {
@@ -74,50 +58,21 @@ std::string output_of(std::string_view value) {
   return std::string(value);
 }
 
-// The lines of a stack that consist of a file and an offset only, for the journal; without the C library, in which
-// every stack ends.
-void add_places(const CaptureReport::Call& call, std::string& lines) {
-  for (const std::string& line : call.stack)
-    if (line.starts_with('/') && line.find("+0x") != std::string::npos && line.find("/libc.so.") == std::string::npos)
-      lines += "place " + line + "\n";
-}
-
 }  // namespace
 
 std::optional<ExplainRequest> explain_request() {
   const std::string_view output = support::trusted_environment("REPRISE_EXPLAIN");
   if (output.empty() || output == "0") return std::nullopt;
-  return ExplainRequest{output_of(output), std::string(support::trusted_environment("REPRISE_EXPLAIN_JOURNAL")),
-                        support::environment_flag("REPRISE_EXPLAIN_ALL")};
+  return ExplainRequest{output_of(output), support::environment_flag("REPRISE_EXPLAIN_ALL")};
 }
 
-CaptureOutcome outcome_of(const CaptureReport& report) noexcept {
-  if (report.code != ErrorCode::success || report.broken_by) return CaptureOutcome::failed;
-  return report.refused.empty() && report.not_captured.empty() ? CaptureOutcome::good : CaptureOutcome::incomplete;
-}
-
-const char* name_of(CaptureOutcome outcome) noexcept {
-  switch (outcome) {
-    case CaptureOutcome::good:
-      return "good";
-    case CaptureOutcome::incomplete:
-      return "incomplete";
-    case CaptureOutcome::failed:
-      break;
-  }
-  return "failed";
+bool went_well(const CaptureReport& report) noexcept {
+  return report.code == ErrorCode::success && !report.broken_by && report.refused.empty() &&
+         report.not_captured.empty();
 }
 
 void explain(const ExplainRequest& request, const CaptureReport& report) noexcept try {
-  const CaptureOutcome outcome = outcome_of(report);
-  std::string journal = std::string(name_of(outcome)) + "\n";
-  if (outcome != CaptureOutcome::good || request.all) {
-    write_output(request, "reprise explain: " + report.str() + "\n");
-    if (report.broken_by) add_places(*report.broken_by, journal);
-    for (const auto* const calls : {&report.refused, &report.not_captured})
-      for (const CaptureReport::Call& call : *calls) add_places(call, journal);
-  }
-  add_to_journal(request, journal);
+  if (request.all || !went_well(report)) write_output(request, "reprise explain: " + report.str() + "\n");
 } catch (...) {  // no memory: the report is lost
 }
 
@@ -125,7 +80,6 @@ void explain_refused(const ExplainRequest& request, const CaptureReport& report,
   CaptureReport refused = report;
   refused.notes.push_back(text::format("This library refused the graph: {}", why));
   write_output(request, "reprise explain: " + refused.str() + "\n");
-  note_in_journal(request, outcome_of(report) == CaptureOutcome::incomplete ? "refused incomplete" : "refused");
 } catch (...) {  // no memory: the report is lost
 }
 
@@ -136,11 +90,6 @@ void explain_if_requested(const CaptureReport& report) noexcept try {
 
 void write_line(const ExplainRequest& request, std::string_view line) noexcept try {
   write_output(request, "reprise explain: " + std::string(line) + "\n");
-} catch (...) {
-}
-
-void note_in_journal(const ExplainRequest& request, std::string_view line) noexcept try {
-  add_to_journal(request, std::string(line) + "\n");
 } catch (...) {
 }
 

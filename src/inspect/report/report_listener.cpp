@@ -63,7 +63,7 @@ void ReportListener::reported(const CaptureReport& report) noexcept {
   explain_if_requested(report);
 }
 
-// Writes the refusal also on CUDA: the monitor of CUDA's calls has counted the capture as successful.
+// Writes the refusal also on CUDA: for the monitor of CUDA's calls the capture went well.
 void ReportListener::refused(const CaptureReport& report, const char* why) noexcept {
   if (const auto request = explain_request()) explain_refused(*request, report, why);
 }
