@@ -31,11 +31,11 @@ in it.)";
 
 constexpr const char* doctor_text =
     "Prints what reprise finds on this machine: driver, devices, CUPTI, NVTX, torch, and for which architectures its "
-    "own kernels were compiled; what REPRISE_DEVICE and REPRISE_HOST_* set; and for each thing that is missing, why, "
+    "own kernels were compiled; which variables REPRISE_* are set; and for each thing that is missing, why, "
     "and what it disables.";
 constexpr const char* doctor_example =
     "Exit code: 0 if there is a usable GPU, 1 if there are host devices alone, 2 if a GPU or its driver is broken or\n"
-    "does not fit, or one of these variables has a value that cannot be used.";
+    "does not fit.";
 
 // The parser is not passed what follows --.
 struct ExplainHelp : CLI::Formatter {
