@@ -22,7 +22,6 @@ src/inspect/timings/times.cpp   "graph/state.h"
 src/breakable/recording.cpp     "inspect/report/listener.h"
 src/cache/entry.cpp             "breakable/recording.h"
 src/c_api/graphs.cpp            "reprise/graph.h"
-src/inspect/annotations/nvtx_ranges.cpp  <nvtx3/nvToolsExt.h>
 src/libtorch/graph.cpp          "libtorch/cuda/tensors.h"
 src/libtorch/graph.cpp          <ATen/core/Tensor.h>
 src/libtorch/cuda/tensors.cpp   <c10/cuda/CUDAStream.h>

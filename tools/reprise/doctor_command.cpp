@@ -23,11 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 // What the build has.
-#ifdef REPRISE_HAS_NVTX
-constexpr bool has_nvtx = true;
-#else
-constexpr bool has_nvtx = false;
-#endif
 #ifdef REPRISE_HAS_OWN_PTX
 constexpr bool has_own_ptx = true;
 #else
@@ -155,9 +150,6 @@ void look_for_missing_of_cuda(Findings& found) {
   if (!found.cuda.cupti_unavailable.empty())
     found.missing.push_back({"CUPTI", found.cuda.cupti_unavailable,
                              "full capture reports, times of nodes, `reprise explain` of programs with CUDA"});
-  if (!has_nvtx)
-    found.missing.push_back(
-        {"NVTX", "its header was not found when reprise was built", "ranges of annotations in tools"});
 }
 
 Findings examine() {
@@ -208,7 +200,6 @@ void print_text(const Findings& found) {
                                 device.failure.empty() ? "" : ": cannot be used"));
   }
   line("CUPTI", found.cuda.cupti);
-  line("NVTX", has_nvtx ? "built in" : "");
   line("kernels", found.kernels);
   line("conditions", found.condition);
   line("torch", found.torch);

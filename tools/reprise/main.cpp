@@ -30,7 +30,7 @@ Each call of CUDA is watched through CUPTI meanwhile, so that the program is slo
 in it.)";
 
 constexpr const char* doctor_text =
-    "Prints what reprise finds on this machine: driver, devices, CUPTI, NVTX, torch, and for which architectures its "
+    "Prints what reprise finds on this machine: driver, devices, CUPTI, torch, and for which architectures its "
     "own kernels were compiled; which variables REPRISE_* are set; and for each thing that is missing, why, "
     "and what it disables.";
 constexpr const char* doctor_example =

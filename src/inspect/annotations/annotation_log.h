@@ -25,7 +25,6 @@ struct AnnotationLog {
   };
 
   std::vector<Annotation> annotations = {Annotation{}};  ///< each once; the first one is empty
-  std::vector<std::size_t> outermost = {};               ///< of `annotations`: those of scopes in no other, in order
   std::vector<GraphNodeHandle> nodes = {};               ///< in the order in which they were found
   std::vector<GraphNodeHandle> listed = {};              ///< all of them at the end, as the runtime lists them
   std::vector<Boundary> boundaries = {};
