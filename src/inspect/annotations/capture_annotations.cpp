@@ -317,7 +317,7 @@ void CaptureAnnotations::finish_checked() {
   if (status != CaptureStatus::active) return;
   look_at_graph();
   log_.listed = std::move(found_);
-  log_.boundaries.push_back({AnnotationLog::no_thread, log_.nodes.size(), 0, std::move(tails)});
+  log_.boundaries.push_back({AnnotationLog::no_thread, log_.nodes.size(), 0, {}});
 }
 
 Annotation CaptureAnnotations::broke_in(const CaptureReport& report) const {
