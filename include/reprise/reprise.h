@@ -43,7 +43,6 @@
 #include "reprise/graph_diff.h"
 #include "reprise/graph_memory.h"
 #include "reprise/graph_types.h"
-#include "reprise/graph_update.h"
 #include "reprise/handles.h"
 #include "reprise/hooks.h"
 #include "reprise/host_device.h"

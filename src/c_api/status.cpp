@@ -8,7 +8,7 @@
 #include <string>
 
 #include "reprise/error.h"
-#include "reprise/graph_update.h"
+#include "reprise/graph_diff.h"
 #include "reprise/liveness.h"
 #include "support/thread_object.h"
 #include "text/format.h"
