@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -21,8 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
 Outcome run_reprise(const Words& arguments, const Words& environment = {}) {
@@ -75,21 +67,6 @@ TEST(ReprisePrograms, SayWhichArgumentIsWrongAndWhatThereIsInstead) {
   EXPECT_THAT(without_file.err, AllOf(HasSubstr("--output"), EndsWith("; reprise explain --help lists the options\n")));
 }
 
-TEST(RepriseExplain, LeavesTheProgramItsOutputArgumentsAndExitCode) {
-  const Outcome outcome = run_reprise({"explain", "--", "sh", "-c", "echo \"$1\"; exit 4", "sh", "--all"});
-  EXPECT_EQ(outcome.exit_code, 4);
-  EXPECT_EQ(outcome.out, "--all\n");
-  EXPECT_THAT(outcome.err, EndsWith(reports_go_to_standard_error));
-}
-
-TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
-  const Outcome outcome = run_reprise({"explain", "--", "reprise-no-such-program"});
-  EXPECT_EQ(outcome.exit_code, 127);
-  EXPECT_THAT(
-      outcome.err,
-      HasSubstr("reprise explain: the program was not started: reprise-no-such-program: No such file or directory"));
-}
-
 TEST(RepriseExplain, RefusesAFileThatCannotBeWritten) {
   const Outcome outcome = run_reprise({"explain", "--output", "/nowhere/reports", "--", "true"});
   EXPECT_EQ(outcome.exit_code, 2);
@@ -112,61 +89,22 @@ TEST(ReprisePrograms, FailWhereTheirOutputIsLost) {
   }
 }
 
-#ifdef BROKEN_CAPTURE
-/// A program with two captures, one of which fails.
-Words explained_broken_capture(const Words& options = {}) {
-  Words words = {"explain"};
-  words.insert(words.end(), options.begin(), options.end());
-  words.insert(words.end(), {"--", BROKEN_CAPTURE, "--device", "host"});
-  return words;
-}
-
-TEST(RepriseExplain, WritesToStandardErrorWhatItsFileDoesNotTake) {
-  const Outcome outcome = run_reprise(explained_broken_capture({"--output", "/dev/full"}));
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the file of REPRISE_EXPLAIN, \"/dev/full\", cannot be written"),
-                                 HasSubstr("reprise explain: The capture of stream ")));
-}
-
-TEST(RepriseExplain, IsNotRequestedByTheEnvironmentOfAProcessWithMoreRightsThanItsUser) {
-  const TemporaryFolder folder;
-  const std::string copy = folder.path() / "broken_capture", reports = folder.path() / "reports";
-  std::filesystem::copy_file(BROKEN_CAPTURE, copy);
-  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
-  const Words arguments = {"--device", "host"}, environment = {"REPRISE_EXPLAIN=" + reports};
-  EXPECT_EQ(run_program(copy, arguments, folder.path(), environment).exit_code, 0);
-  EXPECT_THAT(read_file(reports), HasSubstr("cuStreamSynchronize"));
-  std::filesystem::remove(reports);
-  constexpr ::uid_t another_user = 65534;
-  if (::chown(copy.c_str(), another_user, another_user) != 0) GTEST_SKIP() << "only root can make such a program";
-  ASSERT_EQ(::chmod(copy.c_str(), 04755), 0);
-  const Outcome outcome = run_program(copy, arguments, folder.path(), environment);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_FALSE(std::filesystem::exists(reports));
-  EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("reprise explain")));
-}
-
-TEST(RepriseExplain, ReportsCapturesOnHostDevicesToo) {
-  const Outcome outcome = run_reprise({"explain", "--", BROKEN_CAPTURE, "--device", "host"});
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("fixed"));
 #ifdef WATCHED_PROGRAM
-  const std::string before;
-#else  // built without CUPTI
-  const std::string before =
-      "reprise explain: libreprise_explain.so is not there, because reprise was built without CUPTI: "
-      "captures of CUDA will not be seen, only those on host devices of reprise\n";
-#endif
-  EXPECT_THAT(outcome.err,
-              StartsWith(before + reports_go_to_standard_error + "reprise explain: The capture of stream "));
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("of host:0 (mode global) was broken after 2 nodes, and abandoned."),
-                                 HasSubstr("cuStreamSynchronize returned cudaErrorStreamCaptureUnsupported (900)"),
-                                 HasSubstr("it cannot be synchronized"), HasSubstr("read results after a replay"),
-                                 HasSubstr("broken_capture::first_value")));
+TEST(RepriseExplain, LeavesTheProgramItsOutputArgumentsAndExitCode) {
+  const Outcome outcome = run_reprise({"explain", "--", "sh", "-c", "echo \"$1\"; exit 4", "sh", "--all"});
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_EQ(outcome.out, "--all\n");
+  EXPECT_THAT(outcome.err, EndsWith(reports_go_to_standard_error));
 }
-#endif
 
-#ifdef WATCHED_PROGRAM
+TEST(RepriseExplain, SaysThatAProgramIsNotThere) {
+  const Outcome outcome = run_reprise({"explain", "--", "reprise-no-such-program"});
+  EXPECT_EQ(outcome.exit_code, 127);
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("reprise explain: the program was not started: reprise-no-such-program: No such file or directory"));
+}
+
 // With a driver and a CUPTI of the tests' own, so that no GPU is needed.
 
 Words explained(const char* what, const Words& options = {}) {
@@ -176,6 +114,13 @@ Words explained(const char* what, const Words& options = {}) {
   return words;
 }
 const Words with_fakes = {"LD_LIBRARY_PATH=" FAKE_LIBCUDA_DIRECTORY ":" FAKE_LIBCUPTI_DIRECTORY};
+
+TEST(RepriseExplain, WritesToStandardErrorWhatItsFileDoesNotTake) {
+  const Outcome outcome = run_reprise(explained("broken", {"--output", "/dev/full"}), with_fakes);
+  EXPECT_EQ(outcome.exit_code, 5);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the file of REPRISE_EXPLAIN, \"/dev/full\", cannot be written"),
+                                 HasSubstr("reprise explain: The capture of stream ")));
+}
 
 TEST(RepriseExplain, ReportsTheCallThatBrokeACaptureOfAnyProgram) {
   const Outcome outcome = run_reprise(explained("broken"), with_fakes);
@@ -226,6 +171,12 @@ TEST(RepriseExplain, NamesTheToolThatItReplaces) {
   environment.emplace_back("CUDA_INJECTION64_PATH=/opt/profiler.so");
   EXPECT_THAT(run_reprise(explained("good"), environment).err,
               HasSubstr("CUDA_INJECTION64_PATH named another tool, /opt/profiler.so, which is left out"));
+}
+#else
+TEST(RepriseExplain, IsRefusedWithoutCupti) {
+  const Outcome outcome = run_reprise({"explain", "--", "true"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("libreprise_explain.so is not there, because reprise was built without CUPTI"));
 }
 #endif
 

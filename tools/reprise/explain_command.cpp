@@ -61,14 +61,14 @@ int explain(const ExplainOptions& options) {
   set("REPRISE_EXPLAIN", file.empty() ? "stderr" : file);
   set("REPRISE_EXPLAIN_ALL", options.all ? "1" : "0");
   const fs::path library = find_library();
-  if (library.empty())
-    say(
-        text::format("{} is not there, because reprise was built without CUPTI: captures of CUDA will not be seen, "
-                     "only those on host devices of reprise",
+  if (library.empty()) {
+    say(text::format("error: {} is not there, because reprise was built without CUPTI: captures cannot be seen",
                      library_name));
-  else if (const char* const other = ::getenv("CUDA_INJECTION64_PATH"); other != nullptr && *other != '\0')
+    return 2;
+  }
+  if (const char* const other = ::getenv("CUDA_INJECTION64_PATH"); other != nullptr && *other != '\0')
     say(text::format("CUDA_INJECTION64_PATH named another tool, {}, which is left out", other));
-  if (!library.empty()) set("CUDA_INJECTION64_PATH", library.string());
+  set("CUDA_INJECTION64_PATH", library.string());
   const char* const which = options.all ? "of all captures" : "of captures that fail or leave work out";
   const std::string where = file.empty() ? "standard error" : file;
   say(text::format("reports {} go to {}", which, where));

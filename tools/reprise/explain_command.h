@@ -13,9 +13,10 @@ struct ExplainOptions {
   std::vector<std::string> command;  ///< the program and its arguments
 };
 
-/// Becomes the program, whose captures the library then reports, as the environment requests.
+/// Becomes the program, whose captures libreprise_explain.so then reports, as the environment requests.
 /// \return if the program does not start: 127 if it is not found, 126 if it cannot run; 2 if the file cannot be
-/// written.
+/// written,
+///         or that library is not there.
 int explain(const ExplainOptions& options);
 
 }  // namespace reprise::tools

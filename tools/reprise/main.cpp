@@ -20,8 +20,8 @@ namespace {
 
 constexpr const char* explain_text =
     "Runs a program, and reports each of its captures of CUDA streams that failed or left work out: the call that did "
-    "it, its stack, the rule, and what to do instead. Any program: one of CUDA C++, a Python script with PyTorch, one "
-    "that uses reprise, also on a host device. What it prints and its exit code stay as they are.";
+    "it, its stack, the rule, and what to do instead. Any program of CUDA: in C++, a Python script with PyTorch, one "
+    "that uses reprise. What it prints and its exit code stay as they are.";
 constexpr const char* explain_example = R"(The program and its arguments come after --. Example:
   reprise explain -- python3 train.py --epochs 1
   reprise explain --output captures.txt -- ./solver

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inspect/report/explain.h"
+#include "tools/explain/explain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "reprise/reprise.h"
+#include "reprise/error.h"
 #include "tests/support/warnings.h"
 
-namespace reprise::inspect::test {
+namespace reprise::tools::test {
 namespace {
 
 using ::testing::AllOf;
@@ -60,16 +60,6 @@ TEST_F(ExplainTest, WritesTheReportOfACaptureThatLeftSomethingOut) {
   report.not_captured.push_back({.name = "cudaMemset"});
   explain(request_, report);
   EXPECT_THAT(reports(), HasSubstr("cudaMemset"));
-}
-
-TEST_F(ExplainTest, WritesTheReportOfACaptureWhoseGraphTheLibraryRefused) {
-  CaptureReport report;
-  report.nodes = 3;
-  explain(request_, report);
-  EXPECT_EQ(reports(), "");
-  explain_refused(request_, report, "its inputs are gone");
-  EXPECT_THAT(reports(), AllOf(StartsWith("reprise explain: The capture of "),
-                               HasSubstr("  note     This library refused the graph: its inputs are gone\n")));
 }
 
 TEST_F(ExplainTest, WritesNothingOfACaptureThatWentWell) {
@@ -145,40 +135,5 @@ TEST_F(ExplainTest, TakesAPathOnlyForAFile) {
                              "the path of a file, with a slash, but it is \"yes\": reports go to standard error"));
 }
 
-TEST_F(ExplainTest, DoesWhatTheEnvironmentAsks) {
-  explain_if_requested(broken_report());
-  EXPECT_EQ(reports(), "");
-  setenv("REPRISE_EXPLAIN", request_.output.c_str(), 1);
-  explain_if_requested(broken_report());
-  explain_if_requested({});
-  const std::string failed_alone = reports();
-  setenv("REPRISE_EXPLAIN_ALL", "1", 1);
-  explain_if_requested({});
-  for (const char* name : {"REPRISE_EXPLAIN", "REPRISE_EXPLAIN_ALL"}) unsetenv(name);
-  EXPECT_EQ(failed_alone, "reprise explain: " + broken_report().str() + "\n");
-  EXPECT_GT(reports().size(), failed_alone.size());
-}
-
-TEST_F(ExplainTest, WritesTheReportsOfCapturesThatTheLibraryRefuses) {
-  setenv("REPRISE_EXPLAIN", request_.output.c_str(), 1);
-  Buffer<float> x(4);
-  CUDAGraph graph;
-  EXPECT_THROW(capture(graph,
-                       [&] {
-                         const float local = 1;
-                         copy_async(x.data(), &local, sizeof local);
-                       }),
-               Error);
-  EXPECT_THAT(reports(), HasSubstr("This library refused the graph: Replays of the captured graph "));
-  int step = 0;
-  EXPECT_THROW(capture(graph, {.check_frozen_values = [&] { ++step; }},
-                       [&] { fill_async(x.data(), static_cast<unsigned char>(step), 1); }),
-               FrozenValuesError);
-  EXPECT_THAT(reports(), HasSubstr("1 value of the graph differs"));
-  EXPECT_THROW(capture(graph, [] {}), EmptyCaptureError);
-  unsetenv("REPRISE_EXPLAIN");
-  EXPECT_THAT(reports(), HasSubstr("Nothing was captured: "));
-}
-
 }  // namespace
-}  // namespace reprise::inspect::test
+}  // namespace reprise::tools::test

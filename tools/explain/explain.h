@@ -7,9 +7,9 @@
 
 #include "reprise/capture_report.h"
 
-// Capture reports for `reprise explain`, which runs a program and requests them by environment variables.
+// Capture reports for `reprise explain`, which becomes a program and requests them by environment variables.
 
-namespace reprise::inspect {
+namespace reprise::tools {
 
 /// The request to this process.
 struct ExplainRequest {
@@ -32,15 +32,7 @@ bool went_well(const CaptureReport& report) noexcept;
 /// to standard error, the first with a warning. Thread-safe.
 void explain(const ExplainRequest& request, const CaptureReport& report) noexcept;
 
-/// Writes the report of a capture that explain(), or the observer of CUDA's calls, has seen end, and whose graph this
-/// library refused; `why`: the text of the error.
-void explain_refused(const ExplainRequest& request, const CaptureReport& report, std::string_view why) noexcept;
-
-/// explain(), if requested by the environment. For captures on host devices: `reprise explain` itself observes those of
-/// CUDA.
-void explain_if_requested(const CaptureReport& report) noexcept;
-
 /// Writes a line for the reader of the reports.
 void write_line(const ExplainRequest& request, std::string_view line) noexcept;
 
-}  // namespace reprise::inspect
+}  // namespace reprise::tools

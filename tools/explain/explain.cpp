@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inspect/report/explain.h"
+#include "explain.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include "support/environment.h"
 #include "text/format.h"
 
-namespace reprise::inspect {
+namespace reprise::tools {
 namespace {
 
 // The code of the failure; 0 if all was written.
@@ -76,21 +76,9 @@ void explain(const ExplainRequest& request, const CaptureReport& report) noexcep
 } catch (...) {  // no memory: the report is lost
 }
 
-void explain_refused(const ExplainRequest& request, const CaptureReport& report, std::string_view why) noexcept try {
-  CaptureReport refused = report;
-  refused.notes.push_back(text::format("This library refused the graph: {}", why));
-  write_output(request, "reprise explain: " + refused.str() + "\n");
-} catch (...) {  // no memory: the report is lost
-}
-
-void explain_if_requested(const CaptureReport& report) noexcept try {
-  if (const auto request = explain_request()) explain(*request, report);
-} catch (...) {
-}
-
 void write_line(const ExplainRequest& request, std::string_view line) noexcept try {
   write_output(request, "reprise explain: " + std::string(line) + "\n");
 } catch (...) {
 }
 
-}  // namespace reprise::inspect
+}  // namespace reprise::tools
