@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A recipe for Conan 2: `conan create .` builds the library and makes a package of it. fmt and nlohmann-json are compiled
-# into the library; CMake finds or fetches them.
+# A recipe for Conan 2: `conan create .` builds the library and makes a package of it. fmt is compiled into
+# the library; CMake finds or fetches it.
 
 import os
 import re

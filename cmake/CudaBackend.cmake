@@ -9,7 +9,6 @@
 #                               in /usr/local/cuda
 #   reprise_has_cuda            set here: whether it is built
 #   reprise_has_cupti           set here: whether calls of CUDA can be watched, for which CUPTI's headers are needed
-#   reprise_has_nvtx            set here: whether tools get ranges, for which NVTX's header is needed
 
 include(CacheFolder)
 
@@ -66,7 +65,6 @@ function(reprise_add_cuda_backend target)
   endif()
   set(reprise_has_cuda ${found} CACHE INTERNAL "Does reprise support CUDA devices?")
   set(reprise_has_cupti FALSE CACHE INTERNAL "Can reprise watch calls of CUDA?")
-  _reprise_add_nvtx_ranges(${target} ${found})
   if(NOT found)
     if(REPRISE_CUDA AND NOT REPRISE_CUDA STREQUAL "AUTO")
       message(FATAL_ERROR "REPRISE_CUDA is ${REPRISE_CUDA}, but ${why}")
@@ -90,31 +88,6 @@ function(reprise_add_cuda_backend target)
   target_sources(${target} PRIVATE "$<TARGET_OBJECTS:${target}_cuda>")
   _reprise_add_own_kernels(${target}_cuda)
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
-endfunction()
-
-# Ranges for tools, on every device: adds to `target` the source that calls NVTX, a header of CUDA's toolkit, or its
-# replacement. The include folder is for that file alone.
-function(_reprise_add_nvtx_ranges target cuda_found)
-  set(found FALSE)
-  if(cuda_found)
-    find_path(REPRISE_NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h
-      HINTS "${REPRISE_CUDA_INCLUDE_DIR}"
-      NO_DEFAULT_PATH
-      DOC "The folder above nvtx3/nvToolsExt.h, with which tools get ranges")
-    mark_as_advanced(REPRISE_NVTX_INCLUDE_DIR)
-    if(REPRISE_NVTX_INCLUDE_DIR)
-      set(found TRUE)
-    endif()
-  endif()
-  set(reprise_has_nvtx ${found} CACHE INTERNAL "Does reprise make ranges for tools?")
-  if(NOT found)
-    message(STATUS "Tools get no ranges of annotations, because nvtx3/nvToolsExt.h was not found beside cuda.h")
-    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src/inspect/annotations/no_nvtx.cpp")
-    return()
-  endif()
-  set(source "${PROJECT_SOURCE_DIR}/src/inspect/annotations/nvtx_ranges.cpp")
-  set_source_files_properties("${source}" PROPERTIES COMPILE_OPTIONS "-isystem;${REPRISE_NVTX_INCLUDE_DIR}")
-  target_sources(${target} PRIVATE "${source}")
 endfunction()
 
 # Keeps those of the sources in `list` that can be built: the ones that open CUPTI, or their replacement. Sets

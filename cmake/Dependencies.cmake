@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# fmt and nlohmann-json, which are compiled into the library: the installed ones, else CMake fetches them while it
-# configures. CLI11 and GTest, which must be installed where examples, tools and tests are built.
+# fmt, which is compiled into the library, and nlohmann-json for benchmarks: the installed ones, else CMake
+# fetches them while it configures. CLI11 and GTest, which must be installed where examples, tools and tests are built.
 #   FETCHCONTENT_SOURCE_DIR_FMT, FETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON   copies of their sources to be used instead,
 #                                                                        where there is no network
 
@@ -15,8 +15,10 @@ if(NOT fmt_FOUND)
     URL_HASH SHA256=5dea48d1fcddc3ec571ce2058e13910a0d4a6bab4cc09a809d8b1dd1c88ae6f2)
   FetchContent_MakeAvailable(fmt)
 endif()
-find_package(nlohmann_json 3.11 QUIET GLOBAL)
-if(NOT nlohmann_json_FOUND)
+if(REPRISE_BUILD_BENCHMARKS)
+  find_package(nlohmann_json 3.11 QUIET)
+endif()
+if(REPRISE_BUILD_BENCHMARKS AND NOT nlohmann_json_FOUND)
   message(STATUS "fetching nlohmann-json, which is not installed")
   set(JSON_Install OFF)
   set(CMAKE_POLICY_VERSION_MINIMUM 3.5)  # it names 3.1, which CMake 4 refuses

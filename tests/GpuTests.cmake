@@ -12,8 +12,7 @@ string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllo
   "|FailureWalk|GraphPools|MemoryContract|MemoryOfGraphs|PrivatePools|StressCacheKeys)(/|$)")
 # What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests.
 # RecordedCallsOfAnotherDevice and FurtherCallsOfAnotherDevice measure results of calls and launch next to nothing; memcheck
-# makes them 100 times slower. The examples would be children of their tests, which are not looked at, and with NVTX never
-# end (docs/annotations.md).
+# makes them 100 times slower. The examples would be children of their tests, which are not looked at.
 # FailureWalk and BreakingWalk make every call of every scenario fail or break, which takes minutes; so do the many
 # processes of RepriseDoctor, at which memcheck does not look.
 string(CONCAT not_for_memcheck "KernelFailureContract|CallsOfAnotherDevice|FailureWalk|BreakingWalk|RepriseDoctor"

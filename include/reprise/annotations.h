@@ -64,8 +64,8 @@ REPRISE_EXPORT extern std::atomic<int> annotated_captures;
 /// thread that enters or leaves a scope next.
 ///
 /// Leaving a scope after its capture ended or failed does nothing. Scopes must be left on the thread that entered them,
-/// in reverse order, as local variables are. A scope left out of order ends there for nodes created afterwards; so does
-/// one left on another thread, with a warning.
+/// in reverse order, as local variables are. A scope left out of order, or on another thread, ends there for nodes
+/// created afterwards.
 ///
 /// Threads: any number of scopes on any threads. A scope is used by one thread at a time.
 class [[nodiscard]] REPRISE_EXPORT annotate {

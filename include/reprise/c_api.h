@@ -279,10 +279,6 @@ REPRISE_EXPORT reprise_status reprise_graph_dump_dot(const reprise_graph* graph,
 REPRISE_EXPORT reprise_status reprise_graph_report_text(const reprise_graph* graph, char* buffer, size_t size,
                                                         size_t* length);
 
-/// The same as JSON: one object, or an empty text if there is no report.
-REPRISE_EXPORT reprise_status reprise_graph_report_json(const reprise_graph* graph, char* buffer, size_t size,
-                                                        size_t* length);
-
 // --- Pools, and the memory of graphs ---------------------------------------------------------------------------------
 
 /// Names a new pool. Captures that share it reuse the memory that earlier ones freed, so that their graphs must be

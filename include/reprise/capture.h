@@ -9,7 +9,7 @@
 #include "reprise/capture_options.h"
 #include "reprise/export.h"
 #include "reprise/graph.h"
-#include "reprise/graph_update.h"
+#include "reprise/graph_diff.h"
 #include "reprise/stream.h"
 
 /// \file

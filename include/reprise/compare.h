@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,32 +15,6 @@
 /// The first node at which a captured graph and its program differ, found by executing both.
 
 namespace reprise {
-
-/// Format in which memory is read to find values that are not finite.
-enum class FloatFormat {
-  none,      ///< no memory is checked
-  float16,   ///< IEEE binary16
-  bfloat16,  ///< the upper half of a float32
-  float32,   ///< IEEE binary32
-  float64,   ///< IEEE binary64
-};
-
-/// Further checks of compare().
-struct CompareOptions {
-  /// Finds the first node after which memory that it wrote has a NaN or an infinity in this format. All of that memory
-  /// is read so, whatever is stored there: negative integers are a NaN of float32. Memory that the captures allocated
-  /// begins as zeros then.
-  FloatFormat check_finite = FloatFormat::none;
-  /// Executes each of the two graphs in this many other orders that its edges allow, 0 or more, and looks for two nodes
-  /// whose order changes what is in memory although no edge orders them. A graph of n chains of nodes needs n orders to
-  /// have each two nodes without a path between them run in both orders. Edges are missed after a replay of the graph:
-  /// memory that it writes then holds the result, so that a node which reads it too early reads the right value.
-  /// Compare before the first replay, or after other inputs were written.
-  int orders = 0;
-  std::uint64_t seed = 0;  ///< of these orders
-  /// The stream on which the body is captured again, of the device of the graph; nullopt: an internal one.
-  std::optional<StreamRef> stream = {};
-};
 
 /// The kind of the first difference between a graph and its program.
 enum class FirstDifferenceKind {
@@ -73,44 +46,17 @@ struct REPRISE_EXPORT FirstDifference {
   std::string str() const;
 };
 
-/// The first value that is no number or infinite.
-struct REPRISE_EXPORT NonFiniteValue {
-  bool in_new_capture = false;  ///< found in the execution of the new capture; else of the graph
-  ComparedNode node = {};
-  const void* address = nullptr;
-  std::string value = {};  ///< its bits in hexadecimal, and "NaN" or "infinity"
-
-  /// One line.
-  std::string str() const;
-};
-
-/// Two nodes that no edges order, although their order changes what is in memory.
-struct REPRISE_EXPORT MissingEdge {
-  bool in_new_capture = false;  ///< found in the execution of the new capture; else of the graph
-  ComparedNode one = {}, other = {};
-  const void* address = nullptr;  ///< what differs in the end, from the first to the last byte of one range
-  std::size_t bytes = 0;
-  std::string first_value = {}, second_value = {};  ///< there, with `one` before `other`, and after it
-
-  /// One line.
-  std::string str() const;
-};
-
 /// Result of compare(). A value without references to other objects.
 struct REPRISE_EXPORT Comparison {
   std::optional<FirstDifference> difference = {};
-  std::optional<NonFiniteValue> not_finite = {};
-  std::vector<MissingEdge> missing_edges = {};  ///< at most one of each graph
   /// All parameters and dependencies that differ, as diff() lists them. Without a `difference`, none of them changed
   /// what the nodes wrote this time.
   std::vector<GraphDifference> parameters = {};
   std::size_t nodes = 0;                ///< nodes of the graph that were executed and compared
   std::size_t saved_bytes = 0;          ///< memory that was saved and restored
-  int orders = 0;                       ///< orders that were tried with both graphs together
   std::vector<std::string> notes = {};  ///< what was not compared and why, each a sentence
 
-  /// True if neither a difference nor a value that is not finite nor a missing edge was found.
-  bool same() const noexcept { return !difference && !not_finite && missing_edges.empty(); }
+  bool same() const noexcept { return !difference; }
   /// Several lines, each ended by a newline.
   std::string str() const;
 };
@@ -136,24 +82,21 @@ struct REPRISE_EXPORT Comparison {
 /// graphs filled before, are not compared; a note gives their number.
 ///
 /// Memory that nodes may write is copied to the host before, and back at the end, also if an exception is thrown; no
-/// other work may use it meanwhile. Cost: host memory for it, and up to twice as much more while a difference or a
-/// missing edge is located; one executable for each node; for each node of both graphs a launch, a wait, and a copy of
+/// other work may use it meanwhile. Cost: host memory for it, and up to twice as much more while a difference is
+/// located; one executable for each node; for each node of both graphs a launch, a wait, and a copy of
 /// what it wrote to the host, all compared memory for kernels of other code; launches of both up to the first
-/// difference once more; for each order all launches, and a copy of the saved memory in both directions, and about 4
-/// log2(nodes) orders more to find a missing edge. After a replay, missing edges may not be found:
-/// CompareOptions::orders.
+/// difference once more.
 ///
 /// Waits for the device; no capture of this library begins meanwhile, and replays of the graph by other threads wait.
 /// \param graph must have its template. Nothing about it is changed.
 /// \param body what the graph was captured from, runs as by capture().
-/// \param options what is looked for besides the first difference.
-/// \returns what was found first, of each kind.
+/// \param stream on which the body is captured again, of the device of the graph; nullopt: an internal one.
 /// \throws UsageError if the graph is empty, in a capture or without a template, within a hook of it, if `body` is
-///         empty, if `orders` is negative, the format has no name or the stream is of another device, while a capture
-///         of this library is underway, for a CUDA device where libtorch has another allocator than its own; if a node
-///         cannot be executed alone: one that allocates or frees memory in the order of a stream, and one whose
-///         parameters the driver does not provide in a graph that it does not clone.
-///         What capture() throws. BackendError if the runtime fails.
-REPRISE_EXPORT Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options = {});
+///         empty or the stream is of another device, while a capture of this library is underway, for a CUDA device
+///         where libtorch has another allocator than its own; if a node cannot be executed alone: one that allocates or
+///         frees memory in the order of a stream, and one whose parameters the driver does not provide in a graph that
+///         it does not clone. What capture() throws. BackendError if the runtime fails.
+REPRISE_EXPORT Comparison compare(const CUDAGraph& graph, CaptureBody body,
+                                  const std::optional<StreamRef>& stream = {});
 
 }  // namespace reprise

@@ -41,10 +41,6 @@ namespace graphs {
 struct GraphAccess;
 }
 
-namespace detail {
-REPRISE_EXPORT void check_pointer_count(std::size_t count, std::size_t size);
-}
-
 /// A CUDA graph: PyTorch's `torch.cuda.CUDAGraph`.
 ///
 /// States, and what each call needs:
@@ -335,40 +331,10 @@ class REPRISE_EXPORT CUDAGraph {
   std::vector<AnnotatedNode> annotations() const;
 
   /// The memory that the captured graph uses and does not own, sorted by address, including freed memory; then the
-  /// nodes whose parameters are not known, see GraphInput::not_checked. What tables of watch_pointers() lead to is
-  /// among them once the tables were read.
+  /// nodes whose parameters are not known, see GraphInput::not_checked.
   /// \throws UsageError before a capture, or if it was made with neither GraphOptions::check_input_liveness nor
   ///         InputOptions::retain.
   std::vector<GraphInput> inputs() const;
-
-  /// Takes the memory that pointers in device memory lead to for inputs of the graph: tables of grouped matrix
-  /// products, pages of a cache. The table is read by one copy, for which the first replay waits, and again by the
-  /// first replay after pointers_changed(); other replays cost nothing more as long as no watched memory is freed. Null
-  /// pointers are allowed. A pointer is dead if its memory is free at the reading, or freed later. Memory of a
-  /// framework's allocator counts as that of CachingAllocator; addresses that no allocator knows are not checked, see
-  /// GraphInput::not_checked. InputOptions::retain keeps none of it. Calling this again for a table changes its length.
-  /// update() and recapture() keep the tables, and a graph that is captured with this one as a child has them, too; all
-  /// are read again. reset() forgets all.
-  ///
-  /// May be called while other threads replay; so may pointers_changed().
-  /// \param device_table in device memory of the graph's device, or in pinned memory; not in the graph's own pool. It
-  ///        must be filled in by work that comes before the first replay, in the order of its stream.
-  /// \param count number of pointers.
-  /// \throws UsageError unless something was captured with GraphOptions::check_input_liveness or InputOptions::retain;
-  ///         for a null table, a count of 0 or more pointers than lie in its memory, memory of another device, of the
-  ///         graph's own pool or of no device; within a hook of the graph.
-  void watch_pointers(const void* const* device_table, std::size_t count);
-  /// As above, for the first `count` pointers of a buffer.
-  template <class T>
-  void watch_pointers(const Buffer<T*>& table, std::size_t count) {
-    detail::check_pointer_count(count, table.size());
-    watch_pointers(reinterpret_cast<const void* const*>(table.data()), count);
-  }
-
-  /// The tables of watch_pointers() have, or may have, other entries: to be called after the work that writes them was
-  /// submitted, and before the replay that uses them.
-  /// \throws UsageError if nothing is captured; within a hook of the graph.
-  void pointers_changed();
 
   /// The device of the capture.
   /// \throws UsageError before a capture.

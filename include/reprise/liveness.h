@@ -25,21 +25,19 @@ enum class Liveness {
   all,
 };
 
-/// Memory that a graph uses and does not own, found in the parameters of its nodes or in a table of
-/// CUDAGraph::watch_pointers(); or a node whose parameters are not known, so that inputs may be missing. A value.
+/// Memory that a graph uses and does not own, found in the parameters of its nodes; or a node whose
+/// parameters are not known, so that inputs may be missing. A value.
 struct GraphInput {
   /// Start of the block, also if the graph uses a part of it; null for a node whose parameters are not known.
   const void* address = nullptr;
-  std::size_t bytes = 0;  ///< of the whole block; rounded, for a block of CachingAllocator; 0 if unknown
-  /// The nodes and pointers that use it, for example "kernel Scale (node 3)" or "entry 7 of the pointers at
-  /// 0x7f8011e00000"; both count from 0.
-  std::vector<std::string> nodes = {};
-  bool retained = false;  ///< true if the graph keeps it alive (`GraphOptions::inputs.retain`)
+  std::size_t bytes = 0;                ///< of the whole block; rounded, for a block of CachingAllocator; 0 if unknown
+  std::vector<std::string> nodes = {};  ///< that use it, for example "kernel Scale (node 3)"; they count from 0
+  bool retained = false;                ///< true if the graph keeps it alive (`GraphOptions::inputs.retain`)
   /// The stack of its allocation, a line each, as in CaptureReport::Call; empty unless record_allocation_stacks() was
   /// on by then.
   std::vector<std::string> created = {};
-  /// Why replays do not check it, without a full stop: the parameters of the node, or the owner of the address, are not
-  /// known. Empty for memory that is checked or retained.
+  /// Why replays do not check it, without a full stop: the parameters of the node are not known. Empty for memory that
+  /// is checked or retained.
   std::string not_checked = {};
 };
 

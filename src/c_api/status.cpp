@@ -7,9 +7,8 @@
 #include <new>
 #include <string>
 
-#include "c_api/c_names.h"
 #include "reprise/error.h"
-#include "reprise/graph_update.h"
+#include "reprise/graph_diff.h"
 #include "reprise/liveness.h"
 #include "support/thread_object.h"
 #include "text/format.h"
@@ -35,7 +34,7 @@ reprise_status note(const char* call, reprise_status status, int code, std::stri
   last.code = code;
   last.no_memory = true;
   last.text.clear();
-  last.text = error_in_c_names(call, text);
+  last.text = text::format("{}: {}", call, text);
   last.no_memory = false;
   return status;
 } catch (...) {

@@ -121,9 +121,6 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other, const Pai
   values_of = std::move(source);
   for (const auto& commit : adopted)
     if (commit) commit();
-  CaptureListener* const watching = listeners.watching_pointers();
-  if (watching != nullptr && std::ranges::find(next_in_replays, watching) == next_in_replays.end())
-    next_in_replays.push_back(watching);  // only this graph has tables
   in_replays = std::move(next_in_replays);
   of_executables = std::move(next_of_executables);
   replays_notify = takes_part_in_replays();

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "reprise/graph_update.h"
+#include "reprise/graph_diff.h"
 #include "reprise/handles.h"
 
 namespace reprise::graphs {

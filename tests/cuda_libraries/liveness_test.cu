@@ -239,34 +239,6 @@ TEST_F(LivenessOnCuda, BothEndsOfACopyOfRowsWithGapsAreInputs) {
   EXPECT_THAT(refusal().inputs(), SizeIs(1));
 }
 
-__global__ void add_to_each(float* const* table, unsigned count) {
-  if (threadIdx.x < count && table[threadIdx.x] != nullptr) *table[threadIdx.x] += 1;
-}
-
-TEST_F(LivenessOnCuda, PointersInATableAreInputsToo) {
-  Buffer<float> x = zeros(), y = zeros();
-  Buffer<float*> table(3);
-  table.write(std::vector<float*>{x.data(), nullptr, y.data() + 1});
-  capture(graph_, checked(), [&] {
-    add_to_each<<<1, 3, 0, current_stream().native()>>>(table.data(), 3);
-    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  });
-  graph_.watch_pointers(table, 3);
-  for (int i = 0; i < 3; ++i) graph_.replay();
-  EXPECT_EQ(read(x)[0], 3);
-  EXPECT_EQ(read(y)[1], 3);
-  const void* const address = y.data();
-  y.reset();
-  const DeadInputError error = refusal();
-  ASSERT_THAT(error.inputs(), SizeIs(1));
-  EXPECT_EQ(error.inputs()[0].address, address);
-  EXPECT_THAT(error.inputs()[0].nodes, ElementsAre(HasSubstr("entry 2 of the pointers at")));
-  table.write(std::vector<float*>{x.data(), nullptr, nullptr});
-  graph_.pointers_changed();
-  graph_.replay();
-  EXPECT_EQ(read(x)[0], 4);
-}
-
 TEST_F(LivenessOnCuda, MemoryThatTheGraphAllocatesIsItsOwn) {
   capture(graph_, checked(Liveness::all), [&] {
     void* x = nullptr;

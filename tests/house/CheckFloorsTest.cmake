@@ -22,13 +22,11 @@ src/inspect/timings/times.cpp   "graph/state.h"
 src/breakable/recording.cpp     "inspect/report/listener.h"
 src/cache/entry.cpp             "breakable/recording.h"
 src/c_api/graphs.cpp            "reprise/graph.h"
-src/inspect/annotations/nvtx_ranges.cpp  <nvtx3/nvToolsExt.h>
 src/libtorch/graph.cpp          "libtorch/cuda/tensors.h"
 src/libtorch/graph.cpp          <ATen/core/Tensor.h>
 src/libtorch/cuda/tensors.cpp   <c10/cuda/CUDAStream.h>
 src/libtorch/cuda/tensors.cpp   <cuda.h>
 src/text/format.cpp             <fmt/format.h>
-src/inspect/json/to_json.cpp    <nlohmann/json.hpp>
 src/kernels/batch.h             "text/format.h"
 src/kernels/batch.h             "reprise/kernel.h"
 include/reprise/graph.h         "reprise/stream.h"
@@ -75,7 +73,6 @@ src/attic/old.cpp               "text/format.h"              is included by a fi
 src/graph/state.cpp             "graph_state.h"              lies on no floor
 src/graph/state.cpp             GRAPH_STATE_HEADER           names no file
 src/graph/state.cpp             <fmt/format.h>               belongs to fmt
-src/inspect/timings/times.cpp   <nlohmann/json.hpp>          belongs to nlohmann-json
 src/graph/state.cpp             <ATen/core/Tensor.h>         belongs to libtorch
 src/graph/state.cpp             "reprise/libtorch/graph.h"   belongs to libtorch
 src/graph/state.cpp             <cuda.h>                     belongs to CUDA

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Compares the environment variables that sources in SOURCES name with the table of `reprise doctor`, DOCTOR.
+# Compares the environment variables that sources in SOURCES name with the list of `reprise doctor`, DOCTOR.
 
 file(READ "${DOCTOR}" doctor)
 file(GLOB_RECURSE sources "${SOURCES}/*.cpp" "${SOURCES}/*.h")
@@ -9,9 +9,9 @@ foreach(source IN LISTS sources)
   file(STRINGS "${source}" lines REGEX "\"REPRISE_[A-Z_]+\"")
   foreach(line IN LISTS lines)
     string(REGEX MATCH "\"REPRISE_[A-Z_]+\"" name "${line}")
-    string(FIND "${doctor}" "{${name}," found)
+    string(FIND "${doctor}" "${name}," found)
     if(found EQUAL -1)
-      message(SEND_ERROR "${source}: expected a row {${name}, ...} in the table of ${DOCTOR}")
+      message(SEND_ERROR "${source}: expected ${name}, in the list of ${DOCTOR}")
     endif()
     math(EXPR count "${count} + 1")
   endforeach()

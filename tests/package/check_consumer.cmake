@@ -3,7 +3,7 @@
 #   MODE       find_package or add_subdirectory
 #   WORK       where to build; what was configured there before is forgotten
 #   PREFIX     where the package is installed (find_package)
-#   GIVEN      a folder with sources of fmt and nlohmann_json, as if they were not installed (add_subdirectory)
+#   GIVEN      a folder with sources of fmt, as if it were not installed (add_subdirectory)
 #   RANDOM123  ON if the program must find the copy of Random123
 #   COMPONENT  the component of the package that the program uses (optional)
 #   TORCH      the folder of the wheel of torch (the component libtorch)
@@ -33,13 +33,11 @@ if(TORCH)
 endif()
 if(MODE STREQUAL "find_package")
   # The package must need nothing but threads: what the library was built with is not found here.
-  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON
-    -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
+  list(APPEND arguments "-DCMAKE_PREFIX_PATH=${PREFIX}" -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON)
 else()
   list(APPEND arguments "-DREPRISE_SOURCE_DIR=${SOURCE_DIR}"
     -DBUILD_SHARED_LIBS=ON -DREPRISE_INSTALL=ON
-    -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON "-DFETCHCONTENT_SOURCE_DIR_FMT=${GIVEN}/fmt"
-    -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON "-DFETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON=${GIVEN}/nlohmann_json")
+    -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON "-DFETCHCONTENT_SOURCE_DIR_FMT=${GIVEN}/fmt")
 endif()
 
 execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${PROJECT}"

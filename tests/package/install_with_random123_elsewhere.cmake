@@ -4,11 +4,10 @@
 #   PREFIX      the package
 #   RANDOM123   that folder
 #   WORK        where to configure the library; the copy is WORK/prefix
-#   SOURCE_DIR, GENERATOR, CXX_COMPILER, fmt_DIR, nlohmann_json_DIR
+#   SOURCE_DIR, GENERATOR, CXX_COMPILER, fmt_DIR
 
 execute_process(COMMAND "${CMAKE_COMMAND}" --fresh -G "${GENERATOR}" -S "${SOURCE_DIR}" -B "${WORK}/library"
   "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_PREFIX_PATH=${RANDOM123}" "-Dfmt_DIR=${fmt_DIR}"
-  "-Dnlohmann_json_DIR=${nlohmann_json_DIR}"
   -DREPRISE_BUILD_TESTS=OFF -DREPRISE_BUILD_EXAMPLES=OFF -DREPRISE_BUILD_BENCHMARKS=OFF -DREPRISE_BUILD_TOOLS=OFF
   -DREPRISE_LIBTORCH=OFF -DREPRISE_CUDA=OFF COMMAND_ERROR_IS_FATAL ANY)
 file(REMOVE_RECURSE "${WORK}/prefix")

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backend/cuda/cupti/cupti_watch.h"
-#include "inspect/report/explain.h"
+#include "explain.h"
 #include "inspect/report/report_findings.h"
 
 // libreprise_explain.so: CUDA's driver loads it into a process whose environment names it (CUDA_INJECTION64_PATH), and
@@ -16,19 +16,14 @@ namespace {
 void watch() {
   using namespace reprise;
   // Run by hand, without the command `reprise`, the reports go to standard error.
-  const inspect::ExplainRequest request = inspect::explain_request().value_or(inspect::ExplainRequest{"stderr", {}});
+  const tools::ExplainRequest request = tools::explain_request().value_or(tools::ExplainRequest{"stderr"});
   backend::cuda::on_watched_capture(
-      [request](const backend::CaptureFindings& findings) { inspect::explain(request, inspect::report_of(findings)); });
+      [request](const backend::CaptureFindings& findings) { tools::explain(request, inspect::report_of(findings)); });
   std::string why;
   std::shared_ptr<void> watching = backend::cuda::watch_through_cupti(&why);
-  if (watching == nullptr) {
-    inspect::write_line(request, why);
-    inspect::note_in_journal(request, "unwatched " + why);
-    return;
-  }
+  if (watching == nullptr) return tools::write_line(request, why);
   // Until the end of the process: the last capture cannot be predicted.
   [[maybe_unused]] const auto* const kept = new std::shared_ptr<void>(std::move(watching));
-  inspect::note_in_journal(request, "watched");
   // A program that checks its calls often calls exit() during the capture that it broke.
   std::atexit(&backend::cuda::report_watched_captures_that_did_not_end);
 }

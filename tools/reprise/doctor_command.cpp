@@ -1,33 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "doctor_command.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "backend/own_kernels.h"
 #include "cuda_installation.h"
 #include "reprise/version.h"
-#include "settings.h"
 #include "text/format.h"
 
 namespace reprise::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 // What the build has.
-#ifdef REPRISE_HAS_NVTX
-constexpr bool has_nvtx = true;
-#else
-constexpr bool has_nvtx = false;
-#endif
 #ifdef REPRISE_HAS_OWN_PTX
 constexpr bool has_own_ptx = true;
 #else
@@ -54,10 +49,29 @@ struct Findings {
   std::string kernels;    // for what the own kernels were compiled
   std::string condition;  // the same of the one that sets conditions
   std::string torch;      // its version
-  std::vector<Setting> settings = {};
   std::vector<Missing> missing = {};
   Result result = Result::host_only;
 };
+
+/// All variables of its own that the library reads.
+constexpr std::string_view variables[] = {
+    "REPRISE_DEVICE",       "REPRISE_DRIVER_VERSION", "REPRISE_EXPLAIN",     "REPRISE_EXPLAIN_ALL",
+    "REPRISE_HOST_DEVICES", "REPRISE_HOST_FAIL",      "REPRISE_HOST_MEMORY", "REPRISE_HOST_PROTECT",
+    "REPRISE_HOST_RACES",   "REPRISE_HOST_SCHEDULER", "REPRISE_LOG",         "REPRISE_MEMORY_STACKS",
+};
+
+/// The variables REPRISE_* as they are set, with those that the library does not read. Empty ones count as not set.
+std::vector<std::string> find_settings() {
+  std::vector<std::string> settings;
+  for (const char* const* each = environ; *each != nullptr; ++each) {
+    const std::string_view text = *each, name = text.substr(0, text.find('='));
+    if (!name.starts_with("REPRISE_") || text.ends_with('=')) continue;
+    const bool known = std::ranges::find(variables, name) != std::end(variables);
+    settings.push_back(std::string(text) + (known ? "" : ": unknown: programs do not read it"));
+  }
+  std::ranges::sort(settings);
+  return settings;
+}
 
 /// "13.0" of 13000.
 std::string version_of(int version) {
@@ -120,10 +134,6 @@ void look_for_missing_functions(Findings& found) {
   lacks(13010, "ids of nodes for profilers", "profiler_id of CUDAGraph::annotations(), unless CUPTI is loaded");
 }
 
-bool has_broken_setting(const Findings& found) {
-  return std::ranges::any_of(found.settings, [](const Setting& setting) { return !setting.error.empty(); });
-}
-
 Result judge_cuda(const CudaInstallation& cuda) {
   if (!cuda.unavailable.empty()) return cuda.broken ? Result::broken : Result::host_only;
   const bool usable =
@@ -140,9 +150,6 @@ void look_for_missing_of_cuda(Findings& found) {
   if (!found.cuda.cupti_unavailable.empty())
     found.missing.push_back({"CUPTI", found.cuda.cupti_unavailable,
                              "full capture reports, times of nodes, `reprise explain` of programs with CUDA"});
-  if (!has_nvtx)
-    found.missing.push_back(
-        {"NVTX", "its header was not found when reprise was built", "ranges of annotations in tools"});
 }
 
 Findings examine() {
@@ -151,8 +158,7 @@ Findings examine() {
   found.kernels = own_kernels();
   found.condition = nvcc_version > 0 ? "machine code for " REPRISE_CONDITION_ARCHITECTURES : "";
   found.torch = find_torch();
-  found.settings = find_settings(found.cuda);
-  found.result = has_broken_setting(found) ? Result::broken : judge_cuda(found.cuda);
+  found.result = judge_cuda(found.cuda);
   if (!found.cuda.unavailable.empty())
     found.missing.push_back({"CUDA devices", found.cuda.unavailable, "GPUs: programs run on host devices"});
   if (found.cuda.built) look_for_missing_of_cuda(found);
@@ -165,9 +171,6 @@ Findings examine() {
 }
 
 const char* result_text(const Findings& found) {
-  // A setting may name a GPU that cannot be used: that is the cause then.
-  if (has_broken_setting(found) && judge_cuda(found.cuda) != Result::broken)
-    return "an environment variable has a value that cannot be used";
   switch (found.result) {
     case Result::usable_gpu:
       return "a GPU can be used";
@@ -176,12 +179,6 @@ const char* result_text(const Findings& found) {
     default:
       return "there is a GPU or a driver that cannot be used";
   }
-}
-
-/// What programs do with it.
-std::string effect_of(const Setting& setting) {
-  if (setting.error.empty()) return setting.effect;
-  return text::format("{}\n           disables: the first use of a device throws this error", setting.error);
 }
 
 std::string driver_text(const CudaInstallation& cuda) {
@@ -203,52 +200,21 @@ void print_text(const Findings& found) {
                                 device.failure.empty() ? "" : ": cannot be used"));
   }
   line("CUPTI", found.cuda.cupti);
-  line("NVTX", has_nvtx ? "built in" : "");
   line("kernels", found.kernels);
   line("conditions", found.condition);
   line("torch", found.torch);
-  for (const Setting& one : found.settings)
-    line("setting", text::format("{}={}: {}", one.name, one.value, effect_of(one)));
+  for (const std::string& one : find_settings()) line("setting", one);
   for (const Missing& one : found.missing)
     std::printf("missing    %s: %s\n           disables: %s\n", one.what.c_str(), one.why.c_str(),
                 one.disables.c_str());
   line("result", result_text(found));
 }
 
-void print_json(const Findings& found) {
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
-  const auto version = [](int number) { return number == 0 ? Json(nullptr) : Json(version_of(number)); };
-  Json devices = Json::array(), settings = Json::array(), missing = Json::array();
-  for (const CudaInstallation::Device& device : found.cuda.devices)
-    devices.push_back({{"name", device.name},
-                       {"compute_capability", capability_of(device.capability)},
-                       {"usable", device.failure.empty()}});
-  for (const Setting& one : found.settings)
-    settings.push_back(
-        {{"name", one.name}, {"value", one.value}, {"effect", or_null(one.effect)}, {"error", or_null(one.error)}});
-  for (const Missing& one : found.missing)
-    missing.push_back({{"what", one.what}, {"why", one.why}, {"disables", one.disables}});
-  const Json all = {{"reprise", REPRISE_VERSION},
-                    {"driver", {{"version", version(found.cuda.version)}, {"reported", version(found.cuda.reported)}}},
-                    {"devices", devices},
-                    {"cupti", or_null(found.cuda.cupti)},
-                    {"nvtx", has_nvtx},
-                    {"kernels", or_null(found.kernels)},
-                    {"conditions", or_null(found.condition)},
-                    {"torch", or_null(found.torch)},
-                    {"settings", settings},
-                    {"missing", missing},
-                    {"result", result_text(found)},
-                    {"exit_code", static_cast<int>(found.result)}};
-  // Names may be no UTF-8.
-  std::printf("%s\n", all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
-}
-
 }  // namespace
 
-int doctor(bool json) {
+int doctor() {
   const Findings found = examine();
-  json ? print_json(found) : print_text(found);
+  print_text(found);
   return static_cast<int>(found.result);
 }
 

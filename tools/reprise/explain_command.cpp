@@ -2,7 +2,6 @@
 #include "explain_command.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,20 +9,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
-#include <utility>
 
-#include "journal.h"
-#include "program.h"
 #include "text/format.h"
 
 namespace reprise::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* library_name = "libreprise_explain.so";
 
@@ -45,96 +38,12 @@ fs::path find_library() {
   return {};
 }
 
-// The journal: a file in memory, so that no folder has to be writable.
-class JournalFile {
- public:
-  JournalFile() : file_(::memfd_create("reprise_explain_journal", MFD_CLOEXEC)) {
-    if (file_ >= 0)
-      path_ = text::format("/proc/{}/fd/{}", ::getpid(), file_);
-    else
-      std::fprintf(stderr, "reprise explain: no memory for the journal of captures (%s): there will be no summary\n",
-                   std::strerror(errno));
-  }
-  ~JournalFile() {
-    if (file_ >= 0) ::close(file_);
-  }
-  JournalFile(const JournalFile&) = delete;
-  JournalFile& operator=(const JournalFile&) = delete;
+void say(const std::string& line) {
+  std::fprintf(stderr, "reprise explain: %s\n", line.c_str());
+}
 
-  /// Empty if there is none.
-  const std::string& path() const { return path_; }
-  std::string content() const {
-    std::ostringstream text;
-    text << std::ifstream(path_).rdbuf();
-    return text.str();
-  }
-
- private:
-  const int file_;
-  std::string path_;
-};
-
-/// Where the reports go: standard error, or a file. Lines that the file does not take go to standard error.
-class Reports {
- public:
-  /// \param file empty for standard error.
-  /// \param json whether lines are JSON. If they go to a file, what is also on standard error is text.
-  Reports(std::string file, bool json) : file_(std::move(file)), json_(json) {}
-
-  /// Adds a line, in JSON as the member `message`. If lines go to a file, it is also on standard error.
-  void say(const std::string& line) { say(line, {{"message", line}}); }
-  /// The same, with the JSON of the line.
-  void say(const std::string& line, const Json& json) {
-    const std::string text = "reprise explain: " + line + "\n";
-    if (add_to_file(json_ ? line_of(json) : text))
-      std::fputs(text.c_str(), stderr);
-    else
-      std::fputs((json_ ? line_of(json) : text).c_str(), stderr);
-  }
-  /// Places with their names.
-  void say_places(const std::vector<ResolvedPlace>& places) {
-    if (!json_ && !places.empty()) add("reprise explain: of the places without a name, addr2line knows:\n");
-    for (const auto& [place, name] : places)
-      add(json_ ? line_of({{"place", {{"place", place}, {"name", name}}}}) : text::format("  {}  {}\n", place, name));
-  }
-
-  bool are_in_a_file() const { return !file_.empty(); }
-  /// True if the file did not take all of it.
-  bool failed() const { return failed_; }
-
- private:
-  // Names may be no UTF-8.
-  static std::string line_of(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  }
-  void add(const std::string& text) {
-    if (!add_to_file(text)) std::fputs(text.c_str(), stderr);
-  }
-  bool add_to_file(const std::string& text) {
-    if (file_.empty()) return false;
-    std::ofstream out(file_, std::ios::app);
-    out << text;
-    out.close();
-    failed_ |= !out;
-    return static_cast<bool>(out);
-  }
-
-  const std::string file_;
-  const bool json_;
-  bool failed_ = false;
-};
-
-void sum_up(const Journal& journal, bool cuda_is_watched, Reports& reports) {
-  reports.say_places(resolve(journal.places));
-  std::vector<std::string> lines = summary(journal, cuda_is_watched);
-  const std::string last = std::move(lines.back());
-  lines.pop_back();
-  for (const std::string& line : lines) reports.say(line);
-  reports.say(last, {{"summary",
-                      {{"captures", journal.captures()},
-                       {"failed", journal.failed},
-                       {"incomplete", journal.incomplete},
-                       {"text", last}}}});
+void set(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);
 }
 
 }  // namespace
@@ -145,38 +54,31 @@ int explain(const ExplainOptions& options) {
     std::error_code failed;
     file = fs::absolute(options.output, failed).string();
     if (!std::ofstream(file, std::ios::trunc)) {
-      std::fprintf(stderr, "reprise explain: error: \"%s\" cannot be written\n", options.output.c_str());
+      say(text::format("error: \"{}\" cannot be written", options.output));
       return 2;
     }
   }
-  Reports reports(file, options.json);
-  const JournalFile notes;
-  std::vector<std::pair<std::string, std::string>> environment = {{"REPRISE_EXPLAIN", file.empty() ? "stderr" : file},
-                                                                  {"REPRISE_EXPLAIN_JOURNAL", notes.path()},
-                                                                  {"REPRISE_EXPLAIN_ALL", options.all ? "1" : "0"},
-                                                                  {"REPRISE_EXPLAIN_JSON", options.json ? "1" : "0"}};
+  set("REPRISE_EXPLAIN", file.empty() ? "stderr" : file);
+  set("REPRISE_EXPLAIN_ALL", options.all ? "1" : "0");
   const fs::path library = find_library();
-  if (library.empty())
-    reports.say(
-        text::format("{} is not there, because reprise was built without CUPTI: captures of CUDA will not be "
-                     "seen, only those on host devices of reprise",
+  if (library.empty()) {
+    say(text::format("error: {} is not there, because reprise was built without CUPTI: captures cannot be seen",
                      library_name));
-  else if (const char* const other = ::getenv("CUDA_INJECTION64_PATH"); other != nullptr && *other != '\0')
-    reports.say(text::format("CUDA_INJECTION64_PATH named another tool, {}, which is left out", other));
-  if (!library.empty()) environment.emplace_back("CUDA_INJECTION64_PATH", library.string());
-  const auto [exit_code, not_started] = run_program(options.command, environment);
-  const Journal journal = parse_journal(notes.content());
-  if (not_started != 0)
-    reports.say(text::format("the program was not started: {}: {}", options.command[0], std::strerror(not_started)));
-  else if (!notes.path().empty())
-    sum_up(journal, !library.empty(), reports);
-  if (reports.failed() || journal.unwritten > 0) {
-    std::fprintf(stderr, "reprise explain: error: \"%s\" cannot be written: what it did not take is above\n",
-                 file.c_str());
-    return exit_code != 0 ? exit_code : 2;
+    return 2;
   }
-  if (reports.are_in_a_file()) std::fprintf(stderr, "reprise explain: the reports are in %s\n", file.c_str());
-  return exit_code;
+  if (const char* const other = ::getenv("CUDA_INJECTION64_PATH"); other != nullptr && *other != '\0')
+    say(text::format("CUDA_INJECTION64_PATH named another tool, {}, which is left out", other));
+  set("CUDA_INJECTION64_PATH", library.string());
+  const char* const which = options.all ? "of all captures" : "of captures that fail or leave work out";
+  const std::string where = file.empty() ? "standard error" : file;
+  say(text::format("reports {} go to {}", which, where));
+  std::vector<char*> arguments;
+  for (const std::string& argument : options.command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  const int error = errno;
+  say(text::format("the program was not started: {}: {}", options.command[0], std::strerror(error)));
+  return error == ENOENT ? 127 : 126;
 }
 
 }  // namespace reprise::tools

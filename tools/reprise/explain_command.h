@@ -10,13 +10,13 @@ namespace reprise::tools {
 struct ExplainOptions {
   std::string output;                ///< the file for the reports; empty for standard error
   bool all = false;                  ///< also reports of captures without failure
-  bool json = false;                 ///< reports and summary as lines of JSON
   std::vector<std::string> command;  ///< the program and its arguments
 };
 
-/// Runs the program, reports its failed captures, and prints a summary.
-/// \return the program's exit code as from run_program(); 2 if that is 0 and the file could not be written, also when
-///         that is known before the program is run.
+/// Becomes the program, whose captures libreprise_explain.so then reports, as the environment requests.
+/// \return if the program does not start: 127 if it is not found, 126 if it cannot run; 2 if the file cannot be
+/// written,
+///         or that library is not there.
 int explain(const ExplainOptions& options);
 
 }  // namespace reprise::tools

@@ -20,23 +20,22 @@ namespace {
 
 constexpr const char* explain_text =
     "Runs a program, and reports each of its captures of CUDA streams that failed or left work out: the call that did "
-    "it, its stack, the rule, and what to do instead. Any program: one of CUDA C++, a Python script with PyTorch, one "
-    "that uses reprise, also on a host device. What it prints and its exit code stay as they are.";
+    "it, its stack, the rule, and what to do instead. Any program of CUDA: in C++, a Python script with PyTorch, one "
+    "that uses reprise. What it prints and its exit code stay as they are.";
 constexpr const char* explain_example = R"(The program and its arguments come after --. Example:
   reprise explain -- python3 train.py --epochs 1
   reprise explain --output captures.txt -- ./solver
-  reprise explain --json --output captures.jsonl -- ./solver
 
 Each call of CUDA is watched through CUPTI meanwhile, so that the program is slower, and profilers of CUDA do not work
 in it.)";
 
 constexpr const char* doctor_text =
-    "Prints what reprise finds on this machine: driver, devices, CUPTI, NVTX, torch, and for which architectures its "
-    "own kernels were compiled; what REPRISE_DEVICE and REPRISE_HOST_* set; and for each thing that is missing, why, "
+    "Prints what reprise finds on this machine: driver, devices, CUPTI, torch, and for which architectures its "
+    "own kernels were compiled; which variables REPRISE_* are set; and for each thing that is missing, why, "
     "and what it disables.";
 constexpr const char* doctor_example =
     "Exit code: 0 if there is a usable GPU, 1 if there are host devices alone, 2 if a GPU or its driver is broken or\n"
-    "does not fit, or one of these variables has a value that cannot be used.";
+    "does not fit.";
 
 // The parser is not passed what follows --.
 struct ExplainHelp : CLI::Formatter {
@@ -83,12 +82,9 @@ int run(int argc, char** argv) {
   explain->add_option("--output", options.output, "Writes the reports into a file instead of standard error")
       ->type_name("FILE");
   explain->add_flag("--all", options.all, "Reports the captures that went well, too");
-  explain->add_flag("--json", options.json, "Writes each report, and the summary, as a line of JSON");
   explain->footer(explain_example);
   explain->formatter(std::make_shared<ExplainHelp>());
-  bool doctor_json = false;
   CLI::App* const doctor = app.add_subcommand("doctor", doctor_text);
-  doctor->add_flag("--json", doctor_json, "Prints it as one object in JSON");
   doctor->footer(doctor_example);
   // Arguments after -- belong to the program.
   char** const end = argv + argc;
@@ -106,7 +102,7 @@ int run(int argc, char** argv) {
   }
   if (doctor->parsed()) {
     if (separator != end) return usage_error("reprise doctor runs no program; found --; remove it and what follows");
-    return reprise::tools::doctor(doctor_json);
+    return reprise::tools::doctor();
   }
   if (separator == end || separator + 1 == end)
     return usage_error("expected -- and a program; found none; write reprise explain -- PROGRAM ARGUMENTS...");

@@ -101,29 +101,11 @@ CapturedGraph ActiveCapture::end(const void* frame, NodeChanges* known) {
     for (CaptureListener* const listener : listeners_) listener->ended(capture(), graph);
     add_to_report(findings, graph);
   } catch (...) {
-    notify_refused(findings);
     backend::WarnOnError(capture().device().backend()).graph_destroy(graph.template_graph);
     unwind();  // before the resources go
     throw;
   }
   return graph;
-}
-
-// Called within the handler of the exception.
-void ActiveCapture::notify_refused(const backend::CaptureFindings& findings) noexcept try {
-  const CaptureReport report = describe(findings);
-  const auto notify = [&](const char* why) {
-    for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->refused(report, why);
-  };
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    notify(error.what());
-  } catch (...) {
-    notify("an exception that is not a std::exception");
-  }
-} catch (...) {
-  warn("There was no memory for the report of a capture that was refused.");
 }
 
 std::size_t ActiveCapture::own_nodes() const noexcept {
@@ -150,7 +132,6 @@ CaptureReport ActiveCapture::describe(const backend::CaptureFindings& findings, 
 }
 
 void ActiveCapture::keep(const CaptureReport& report) {
-  for (std::size_t i = 0; i < listeners_begun_; ++i) listeners_[i]->reported(report);
   if (shows_a_fault(report) || (report.nodes == 0U && !capture().options().allow_empty)) report_ = report;
 }
 
@@ -183,14 +164,9 @@ void ActiveCapture::refuse_incomplete(const backend::CaptureFindings& findings) 
   if (capture().stream().capture_status() == CaptureStatus::invalidated)
     throw failure(findings, ErrorCode::stream_capture_invalidated, "");
   keep(describe(findings));
-  try {
-    throw UsageError(
-        "A node was added to the capture in part: a call of the library that adds one (add_child, CUDAGraph::replay, "
-        "if_, if_else, switch_, while_) threw. Nodes cannot be removed from a capture: capture again.");
-  } catch (...) {
-    notify_refused(findings);
-    throw;
-  }
+  throw UsageError(
+      "A node was added to the capture in part: a call of the library that adds one (add_child, CUDAGraph::replay, "
+      "if_, if_else, switch_, while_) threw. Nodes cannot be removed from a capture: capture again.");
 }
 
 CaptureError ActiveCapture::failure(const backend::CaptureFindings& findings, ErrorCode result, std::string detail) {

@@ -101,7 +101,6 @@ class ActiveCapture {
   /// Keeps the report unless it is empty.
   void keep(const CaptureReport& report);
   /// Notifies the listeners that the exception being handled refuses the graph of a capture that ended well.
-  void notify_refused(const backend::CaptureFindings& findings) noexcept;
   /// Adds what listeners found in the graph, and makes the report for it if there is none.
   void add_to_report(const backend::CaptureFindings& findings, CapturedGraph& graph);
 

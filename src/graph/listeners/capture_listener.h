@@ -76,7 +76,7 @@ struct Adoption {
 /// One concern that takes part in the captures of one graph besides the stream: the memory pool, random numbers,
 /// liveness, annotations and so on. A graph owns its listeners and calls them, in the order of listeners.cpp:
 ///
-///     begin -> started [-> describe [-> describe_failure] -> reported] -> ended ->
+///     begin -> started [-> describe [-> describe_failure]] -> ended ->
 ///         [instantiated | nodes_changed | before_replay -> replayed | replay_failed ...] -> reset
 ///     begin -> ... a failure, up to the end of CUDAGraph::capture_end -> [abandoned, if begin() had returned] -> reset
 ///
@@ -118,11 +118,6 @@ class CaptureListener {
                         CaptureReport& /*report*/) {}
   /// The capture failed: adds how to the report, after all have described it.
   virtual void describe_failure(const CaptureFailure& /*failure*/, CaptureReport& /*report*/) {}
-  /// The report is complete.
-  virtual void reported(const CaptureReport& /*report*/) noexcept {}
-  /// This library refuses the graph of a capture that the runtime ended well; `why`: the text of the error. Before
-  /// abandoned().
-  virtual void refused(const CaptureReport& /*report*/, const char* /*why*/) noexcept {}
   /// May throw: the capture fails.
   virtual void ended(captures::Capture& /*capture*/, CapturedGraph& /*graph*/) {}
   /// The capture failed: release everything acquired for it.

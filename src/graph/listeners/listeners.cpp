@@ -82,10 +82,6 @@ RetainListener& Listeners::retain() const noexcept {
   return own_->retain;
 }
 
-CaptureListener* Listeners::watching_pointers() const noexcept {
-  return own_->liveness.watches_pointers() ? &own_->liveness : nullptr;
-}
-
 bool Listeners::is_progress_mark(const void* destination) const noexcept {
   const auto marks = own_->progress.marks();
   return marks != nullptr && marks->has(destination);

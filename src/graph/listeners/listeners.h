@@ -59,8 +59,6 @@ class REPRISE_EXPORT_INTERNAL Listeners {
   inspect::AnnotationListener& annotations() const noexcept;
   inspect::LivenessListener& liveness() const noexcept;
   RetainListener& retain() const noexcept;
-  /// The one that takes part in replays because of CUDAGraph::watch_pointers(); null without such tables.
-  CaptureListener* watching_pointers() const noexcept;
   /// True if a set of this address is a mark of GraphOptions::progress_marks.
   bool is_progress_mark(const void* destination) const noexcept;
   /// Null if the node has none. Valid until the next capture, reset or instantiation.

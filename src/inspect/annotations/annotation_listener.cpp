@@ -11,9 +11,7 @@
 #include "backend/monitor.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/nodes/inner_nodes.h"
-#include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/capture_annotations.h"
-#include "inspect/annotations/nvtx_ranges.h"
 #include "inspect/annotations/progress_listener.h"
 #include "inspect/nodes/graph_walk.h"
 
@@ -21,31 +19,8 @@ namespace reprise::inspect {
 
 using backend::Checked;
 
-namespace {
-
-constexpr std::size_t longest_name = 120;  // characters, of the range around a replay
-
-std::string replay_name(const AnnotationLog& log) {
-  std::string text = "replay: ";
-  const char* separator = "";
-  for (const std::size_t outermost : log.outermost) {
-    text += separator + annotation_text(log.annotations[outermost]);
-    separator = "; ";
-    if (text.size() <= longest_name) continue;
-    text.resize(longest_name);
-    return text + "...";
-  }
-  return text;
-}
-
-}  // namespace
-
 AnnotationListener::~AnnotationListener() {
   reset();
-}
-
-void AnnotationListener::begin(captures::Capture& capture) {
-  if (capture.options().enable_annotations) ranges_are_taken();  // a tool is opened before the capture
 }
 
 void AnnotationListener::started(captures::Capture& capture) {
@@ -78,10 +53,6 @@ void AnnotationListener::ended(captures::Capture& capture, graphs::CapturedGraph
   const std::vector<std::size_t> annotation_of_node = assign_annotations(log, edges);
   for (std::size_t i = 0; i < log.nodes.size(); ++i)
     if (annotation_of_node[i] != 0) which_.emplace(log.nodes[i], annotation_of_node[i]);
-  if (!which_.empty() && ranges_are_taken()) {
-    replay_name_ = replay_name(log);
-    graph.in_replays.push_back(this);
-  }
   annotations_ = std::move(log.annotations);
   note_inner_nodes(graph.template_graph);
   if (!which_.empty()) {
@@ -191,27 +162,13 @@ std::function<void()> AnnotationListener::adopt_from(const AnnotationListener& t
   for (const InnerNode& each : theirs.inner_)
     if (adoption.nodes.contains(each.node) && adoption.nodes.contains(each.top))
       inner.push_back({adoption.nodes.at(each.node), adoption.nodes.at(each.top), each.number_in_top});
-  return [this, order, which, inner, annotations = theirs.annotations_, name = theirs.replay_name_,
-          runtime = theirs.runtime_]() mutable {
+  return [this, order, which, inner, annotations = theirs.annotations_, runtime = theirs.runtime_]() mutable {
     order_.swap(order);
     which_.swap(which);
     inner_.swap(inner);
     annotations_.swap(annotations);
-    replay_name_.swap(name);
     runtime_ = runtime;
   };
-}
-
-void AnnotationListener::before_replay(const StreamRef& /*stream*/) {
-  push_range(replay_name_);
-}
-
-void AnnotationListener::replayed(const StreamRef& /*stream*/) noexcept {
-  pop_range();
-}
-
-void AnnotationListener::replay_failed() noexcept {
-  pop_range();
 }
 
 void AnnotationListener::reset() noexcept {
@@ -220,7 +177,6 @@ void AnnotationListener::reset() noexcept {
   order_.clear();
   annotations_.clear();
   which_.clear();
-  replay_name_.clear();
   inner_.clear();
 }
 

@@ -25,7 +25,6 @@ class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
  public:
   explicit AnnotationListener(const ProgressListener& progress) : progress_(progress) {}
   ~AnnotationListener() override;
-  void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void body_began(captures::Capture& capture, const captures::Body& body) override;
   void body_ends(captures::Capture& capture, const captures::Body& body) override;
@@ -37,9 +36,6 @@ class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
   void added_as_child(const captures::ChildNode& child) override;
   void instantiated(GraphHandle template_graph, GraphExecHandle exec) noexcept override;
   std::function<void()> adopt_from(const AnnotationListener& theirs, graphs::Adoption& adoption) override;
-  void before_replay(const StreamRef& stream) override;
-  void replayed(const StreamRef& stream) noexcept override;
-  void replay_failed() noexcept override;
   void reset() noexcept override;
 
   /// The annotated nodes of the template in order of creation, each followed by those in it.
@@ -69,7 +65,6 @@ class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
   std::vector<Annotation> annotations_;                     // each once
   std::unordered_map<GraphNodeHandle, std::size_t> which_;  // of annotations_
   std::vector<InnerNode> inner_;                            // in the order of the template
-  std::string replay_name_;  // of the range around each replay; empty if no tool takes ranges
 };
 
 }  // namespace reprise::inspect

@@ -17,31 +17,27 @@ struct AnnotationLog {
 
   /// A thread entered or left a scope, or the capture ended.
   struct Boundary {
-    std::size_t thread;    ///< its index; the constant above at the end of the capture
-    std::size_t nodes;     ///< number of nodes at that time
-    std::size_t in_force;  ///< the thread's annotation from here on: index of `annotations`; 0 for none
-    std::vector<GraphNodeHandle>
-        tails;  ///< what the next nodes of the thread's streams, or of the capture's, depend on
+    std::size_t thread;                  ///< its index; the constant above at the end of the capture
+    std::size_t nodes;                   ///< number of nodes at that time
+    std::size_t in_force;                ///< the thread's annotation from here on: index of `annotations`; 0 for none
+    std::vector<GraphNodeHandle> tails;  ///< what the next nodes of the thread's streams depend on
   };
 
   std::vector<Annotation> annotations = {Annotation{}};  ///< each once; the first one is empty
-  std::vector<std::size_t> outermost = {};               ///< of `annotations`: those of scopes in no other, in order
   std::vector<GraphNodeHandle> nodes = {};               ///< in the order in which they were found
   std::vector<GraphNodeHandle> listed = {};              ///< all of them at the end, as the runtime lists them
   std::vector<Boundary> boundaries = {};
 };
 
-/// True if nodes were created while several threads were in scopes, so that assign_annotations() needs the edges of the
-/// graph.
+/// True if several threads entered scopes, so that assign_annotations() needs the edges of the graph.
 bool needs_edges(const AnnotationLog& log);
 
 /// The annotation of each node of the log, as its place in `annotations`.
 ///
 /// A node that was made while one thread was in scopes is of that thread. While several were, a thread gets the nodes
-/// that lie between what its streams depended on at two boundaries of its own: for sure where they come after the first
-/// ones, or else, unless another thread is certain, where they only lead to the second ones. Of two threads with the
-/// same confidence, the one with fewer nodes gets the node. Remaining nodes belong to the thread whose boundary came
-/// next. Linear in nodes and edges for each thread.
+/// that lie between what its streams depended on at two boundaries of its own; of two threads, the one with fewer nodes
+/// before its boundary. Remaining nodes belong to the thread whose boundary came next. Linear in nodes and edges for
+/// each boundary.
 std::vector<std::size_t> assign_annotations(const AnnotationLog& log, std::span<const backend::Edge> edges);
 
 }  // namespace reprise::inspect

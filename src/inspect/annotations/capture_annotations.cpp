@@ -205,8 +205,6 @@ std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& 
   Annotation merged = log_.annotations[thread.in_force()];
   for (const auto& [key, value] : own) merged.insert_or_assign(key, value);
   scope.merged = number_of(merged);
-  if (thread.scopes.empty() && std::ranges::find(log_.outermost, scope.merged) == log_.outermost.end())
-    log_.outermost.push_back(scope.merged);
   log_.boundaries.push_back(
       {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), scope.merged, std::move(all_tails)});
   thread.scopes.push_back(std::move(scope));
@@ -319,7 +317,7 @@ void CaptureAnnotations::finish_checked() {
   if (status != CaptureStatus::active) return;
   look_at_graph();
   log_.listed = std::move(found_);
-  log_.boundaries.push_back({AnnotationLog::no_thread, log_.nodes.size(), 0, std::move(tails)});
+  log_.boundaries.push_back({AnnotationLog::no_thread, log_.nodes.size(), 0, {}});
 }
 
 Annotation CaptureAnnotations::broke_in(const CaptureReport& report) const {

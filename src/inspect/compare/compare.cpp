@@ -10,7 +10,6 @@
 #include "backend/framework.h"
 #include "captures/registry.h"
 #include "graph/cuda_graph_impl.h"
-#include "inspect/compare/missing_edges.h"
 #include "inspect/compare/step_comparison.h"
 #include "inspect/diff/graph_differences.h"
 #include "memory/device_words.h"
@@ -24,25 +23,16 @@ namespace reprise {
 
 using GraphImpl = graphs::GraphAccess::Impl;
 using inspect::MemoryRange;
-using inspect::Side;
 
 namespace {
 
 constexpr const char* call = "compare";
 
-void require_valid(const GraphImpl& graph, const CompareOptions& options, const CaptureBody& body) {
+void require_valid(const GraphImpl& graph, const CaptureBody& body, const std::optional<StreamRef>& stream) {
   if (!body) throw UsageError("compare: expected the body that the graph was captured from; found an empty function.");
-  if (options.orders < 0)
-    throw UsageError(text::format("compare: CompareOptions::orders expects a number of orders, 0 or more; found {}.",
-                                  options.orders));
-  if (options.check_finite < FloatFormat::none || options.check_finite > FloatFormat::float64)
-    throw UsageError(text::format("compare: CompareOptions::check_finite expects a FloatFormat; found {}.",
-                                  static_cast<int>(options.check_finite)));
-  if (options.stream && options.stream->device() != *graph.device)
-    throw UsageError(
-        text::format("compare: CompareOptions::stream expected a stream of {}, where the graph was captured; found one "
-                     "of {}.",
-                     graph.device->str(), options.stream->device().str()));
+  if (stream && stream->device() != *graph.device)
+    throw UsageError(text::format("compare: expected a stream of {}, where the graph was captured; found one of {}.",
+                                  graph.device->str(), stream->device().str()));
 }
 
 void refuse_captures_underway() {
@@ -81,10 +71,8 @@ class NewCapture {
 class Execution {
  public:
   /// \param before the memory of a framework before the capture of `again`.
-  Execution(GraphImpl& graph, GraphImpl& again, const CompareOptions& options,
-            const inspect::FrameworkMemory::Blocks& before)
-      : options_(options),
-        first_(graph),
+  Execution(GraphImpl& graph, GraphImpl& again, const inspect::FrameworkMemory::Blocks& before)
+      : first_(graph),
         second_(again),
         memory_(first_.graph, second_.graph, before),
         parameters_(inspect::graph_differences(first_.graph, second_.graph)),
@@ -95,20 +83,13 @@ class Execution {
     wait_for_the_device();
     runs_.save(saved());
     result_.saved_bytes = runs_.saved_bytes();
-    inspect::FirstDifferenceSearch search(steps_, runs_, options_.check_finite);
+    inspect::FirstDifferenceSearch search(steps_, runs_);
     search.run();
     result_.difference = std::move(search.difference);
-    result_.not_finite = std::move(search.not_finite);
     std::set<std::size_t> nodes;
     for (std::size_t i = 0; i < search.compared; ++i)
       if (first_.runs(steps_.steps[i].first)) nodes.insert(steps_.steps[i].first);
     result_.nodes = nodes.size();
-    if (options_.orders > 0 && has_other_nodes())
-      result_.notes.push_back(
-          "No other orders were tried: where the nodes of the two graphs differ, it is not known what memory they "
-          "use.");
-    else if (options_.orders > 0)
-      for (const Side side : inspect::both_sides) try_orders(side);
     runs_.restore();
     note_what_is_missing();
     result_.parameters = std::move(parameters_);
@@ -116,9 +97,6 @@ class Execution {
   }
 
  private:
-  /// True if nodes from some place on were not looked at.
-  bool has_other_nodes() const { return steps_.end && steps_.end->kind != FirstDifferenceKind::stale_pointer; }
-
   /// For work of other streams that writes the memory.
   void wait_for_the_device() const {
     const captures::NoneBegins none_begins;
@@ -141,11 +119,8 @@ class Execution {
 
   inspect::PairedRuns::Options saved() const {
     inspect::PairedRuns::Options options;
-    options.zeros = options_.check_finite != FloatFormat::none;
     std::vector<MemoryRange> ranges = steps_.written();
     if (steps_.any_whole()) ranges.insert(ranges.end(), memory_.all().begin(), memory_.all().end());
-    if (options.zeros)
-      for (const inspect::RangePair& own : memory_.own()) ranges.push_back(own.of(Side::first));
     options.saved = inspect::merged(std::move(ranges));
     for (const inspect::ComparedStep& step : steps_.steps) {
       const std::uintptr_t first = first_.work_of(step.first).random_words;
@@ -156,19 +131,6 @@ class Execution {
       options.words.push_back({first, second, bytes});
     }
     return options;
-  }
-
-  void try_orders(Side side) {
-    const char* const whose = side == Side::first ? "the graph" : "the new capture";
-    if (steps_.stale[static_cast<std::size_t>(side)])
-      return result_.notes.push_back(
-          text::format("No other orders of {} were tried: it uses memory that was freed.", whose));
-    inspect::MissingEdgeSearch search(steps_.of(side), side, runs_);
-    if (auto found = search.run(options_.orders, options_.seed)) result_.missing_edges.push_back(*std::move(found));
-    result_.orders += search.tried;
-    if (!search.repeatable)
-      result_.notes.push_back(text::format(
-          "No other orders of {} were tried: it left other values when the same order was executed again.", whose));
   }
 
   void note_what_is_missing() {
@@ -185,7 +147,6 @@ class Execution {
                        count));
   }
 
-  const CompareOptions& options_;
   inspect::SteppedGraph first_, second_;
   const inspect::ComparedMemory memory_;  // before the parameters: an address may correspond to another one
   std::vector<GraphDifference> parameters_;
@@ -196,26 +157,26 @@ class Execution {
 
 }  // namespace
 
-Comparison compare(const CUDAGraph& graph, CaptureBody body, const CompareOptions& options) {
+Comparison compare(const CUDAGraph& graph, CaptureBody body, const std::optional<StreamRef>& stream) {
   const detail::PublicCall public_call(call);
   GraphImpl& impl = graphs::GraphAccess::of(graph, call);
   const GraphImpl::Use use(impl);
   impl.refuse_in_own_hook(call);
   backend::require_not_forked(backend::Call::graph_launch);
   impl.require_template(call);
-  require_valid(impl, options, body);
+  require_valid(impl, body, stream);
   refuse_captures_underway();
   Comparison result;
   const inspect::FrameworkMemory::Blocks before = inspect::FrameworkMemory::blocks_now(*impl.device);
   {
-    NewCapture again(impl, body, options.stream);
+    NewCapture again(impl, body, stream);
     impl.refuse_destroyed(call);
     const GraphImpl::LockBoth lock(impl, again.inside());
     impl.require_template(call);
     impl.forget_editable();
     refuse_captures_underway();
     const backend::RelaxedCaptureMode relaxed(impl.backend());
-    result = Execution(impl, again.inside(), options, before).run();
+    result = Execution(impl, again.inside(), before).run();
   }
   memory::ReleaseQueue::drain();
   return result;

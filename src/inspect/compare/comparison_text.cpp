@@ -43,10 +43,6 @@ std::string what_differs(const FirstDifference& difference) {
   return text::format("left other values in {}: {}, then {}", where, difference.first_value, difference.second_value);
 }
 
-std::string whose(bool in_new_capture) {
-  return in_new_capture ? " of the new capture" : "";
-}
-
 }  // namespace
 
 std::string FirstDifference::str() const {
@@ -56,29 +52,15 @@ std::string FirstDifference::str() const {
   return text;
 }
 
-std::string NonFiniteValue::str() const {
-  return text::format("{}{}: left {} at {}", node.str(), whose(in_new_capture), value, address_text(address));
-}
-
-std::string MissingEdge::str() const {
-  return text::format(
-      "{} and {}{}: no edges order them, but the {} bytes from {} on depend on their order: {}, or {} with the second "
-      "one before the first",
-      one.str(), other.str(), whose(in_new_capture), bytes, address_text(address), first_value, second_value);
-}
-
 std::string Comparison::str() const {
   std::string text;
   if (difference) text += "First difference: " + difference->str() + "\n";
-  if (not_finite) text += "First value that is not finite: " + not_finite->str() + "\n";
-  for (const MissingEdge& each : missing_edges) text += "Missing edge: " + each.str() + "\n";
   if (same()) text += "No difference was found.\n";
   if (!difference && !parameters.empty())
     text += "Parameters and dependencies differ, without a difference in what was written:\n" +
             inspect::differences_text(parameters);
   for (const std::string& note : notes) text += note + "\n";
-  return text +
-         text::format("Compared: {} nodes, {} orders; {} bytes were saved and restored.\n", nodes, orders, saved_bytes);
+  return text + text::format("Compared: {} nodes; {} bytes were saved and restored.\n", nodes, saved_bytes);
 }
 
 }  // namespace reprise

@@ -24,7 +24,7 @@ std::string value_at(std::span<const std::byte> bytes, std::size_t at) {
 }  // namespace
 
 std::optional<DifferingBytes> differing_bytes(const RangePair& range, std::span<const std::byte> first,
-                                              std::span<const std::byte> second, const ComparedMemory* memory) {
+                                              std::span<const std::byte> second, const ComparedMemory& memory) {
   if (first.empty() || std::memcmp(first.data(), second.data(), first.size()) == 0) return std::nullopt;
   constexpr std::size_t word_bytes = sizeof(std::uint64_t);
   std::size_t begin = first.size(), end = 0;
@@ -34,8 +34,8 @@ std::optional<DifferingBytes> differing_bytes(const RangePair& range, std::span<
     std::memcpy(&one, first.data() + at, there);
     std::memcpy(&other, second.data() + at, there);
     if (one == other) continue;
-    const bool may_be_address = memory != nullptr && there == word_bytes && range.first % word_bytes == 0;
-    if (may_be_address && memory->corresponds(one, other)) continue;
+    const bool may_be_address = there == word_bytes && range.first % word_bytes == 0;
+    if (may_be_address && memory.corresponds(one, other)) continue;
     for (std::size_t i = at; i < at + there; ++i) {
       if (first[i] == second[i]) continue;
       begin = std::min(begin, i);
@@ -48,36 +48,6 @@ std::optional<DifferingBytes> differing_bytes(const RangePair& range, std::span<
       {range.first + begin, end - begin}, range.second + begin, value_at(first, aligned), value_at(second, aligned)};
 }
 
-void FirstDifferenceSearch::note_beginning() {
-  if (!finite_.is_on()) return;
-  runs_.begin(Side::first);
-  runs_.wait();
-  for (const RangePair& range : steps_.memory.whole())
-    if (range.first == range.second)
-      read_in_pieces(runs_.backend(), runs_.stream(), range.of(Side::first),
-                     [&](std::uintptr_t address, std::span<const std::byte> bytes) { finite_.note(address, bytes); });
-}
-
-std::uint64_t FirstDifferenceSearch::look_at(Side side, std::size_t index) {
-  const ComparedStep& step = steps_.steps[index];
-  std::optional<FiniteCheck::Found> found;
-  std::uint64_t digest_of_all = 0;
-  for (const MemoryRange& range : steps_.compared(step, side))
-    read_in_pieces(runs_.backend(), runs_.stream(), range,
-                   [&](std::uintptr_t address, std::span<const std::byte> bytes) {
-                     digest_of_all = digest(steps_.memory, side, digest_of_all, address, bytes);
-                     if (finite_.is_on() && !found) found = finite_.find(address, bytes, !step.whole);
-                   });
-  if (found && (!not_finite || index < not_finite_at_)) {
-    const SteppedGraph& graph = steps_.of(side);
-    const std::size_t node = graph.steps.node[side == Side::first ? step.first : step.second];
-    not_finite = NonFiniteValue{side == Side::second, graph.graph.describe(node),
-                                reinterpret_cast<const void*>(found->address), std::move(found->value)};
-    not_finite_at_ = index;
-  }
-  return digest_of_all;
-}
-
 std::vector<std::uint64_t> FirstDifferenceSearch::execute(Side side) {
   std::vector<std::uint64_t> digests;
   runs_.begin(side);
@@ -86,14 +56,19 @@ std::vector<std::uint64_t> FirstDifferenceSearch::execute(Side side) {
     const bool runs = steps_.first.runs(step.first) || steps_.second.runs(step.second);
     runs_.launch(side, side == Side::first ? step.first : step.second);
     if (runs) runs_.wait();
-    digests.push_back(runs ? look_at(side, i) : 0);
+    std::uint64_t all = 0;
+    for (const MemoryRange& range : runs ? steps_.compared(step, side) : std::vector<MemoryRange>())
+      read_in_pieces(runs_.backend(), runs_.stream(), range,
+                     [&](std::uintptr_t address, std::span<const std::byte> bytes) {
+                       all = digest(steps_.memory, side, all, address, bytes);
+                     });
+    digests.push_back(all);
   }
   runs_.wait();
   return digests;
 }
 
 void FirstDifferenceSearch::run() {
-  note_beginning();
   const std::vector<std::uint64_t> digests[2] = {execute(Side::first), execute(Side::second)};
   for (; compared < steps_.steps.size(); ++compared) {
     if (digests[0][compared] == digests[1][compared]) continue;
@@ -121,7 +96,7 @@ std::optional<FirstDifference> FirstDifferenceSearch::look_again(std::size_t ind
   }
   const std::vector<RangePair>& ranges = steps_.compared(step);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    auto bytes = differing_bytes(ranges[i], images[0].of(i), images[1].of(i), &steps_.memory);
+    auto bytes = differing_bytes(ranges[i], images[0].of(i), images[1].of(i), steps_.memory);
     if (!bytes) continue;
     FirstDifference found = steps_.difference(FirstDifferenceKind::result, step);
     found.address = reinterpret_cast<const void*>(bytes->range.begin);

@@ -2,31 +2,28 @@
 #include "inspect/compare/node_order.h"
 
 #include <algorithm>
-#include <numeric>
 #include <queue>
-#include <utility>
 
 #include "inspect/compare/written_memory.h"
 
 namespace reprise::inspect {
 
-std::vector<std::size_t> ordered(const StepsBefore& before, const std::function<std::uint64_t(std::size_t)>& rank) {
+std::vector<std::size_t> ordered(const StepsBefore& before) {
   std::vector<std::size_t> missing(before.size());
   std::vector<std::vector<std::size_t>> after(before.size());
-  using Ready = std::pair<std::uint64_t, std::size_t>;
-  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
   for (std::size_t i = 0; i < before.size(); ++i) {
     missing[i] = before[i].size();
     for (const std::size_t from : before[i]) after[from].push_back(i);
-    if (missing[i] == 0) ready.emplace(rank(i), i);
+    if (missing[i] == 0) ready.push(i);
   }
   std::vector<std::size_t> order;
   while (!ready.empty()) {
-    const std::size_t next = ready.top().second;
+    const std::size_t next = ready.top();
     ready.pop();
     order.push_back(next);
     for (const std::size_t to : after[next])
-      if (--missing[to] == 0) ready.emplace(rank(to), to);
+      if (--missing[to] == 0) ready.push(to);
   }
   return order;
 }
@@ -83,7 +80,7 @@ class StepPairing {
       std::ranges::sort(each);
       each.erase(std::unique(each.begin(), each.end()), each.end());
     }
-    const std::vector<std::size_t> order = ordered(before, [](std::size_t step) { return step; });
+    const std::vector<std::size_t> order = ordered(before);
     std::vector<PairedStep> sorted;
     std::vector<bool> is_sorted(steps_.size());
     for (const std::size_t step : order) {
@@ -149,46 +146,6 @@ std::vector<PairedStep> paired_steps(const ComparedGraph& first, const GraphStep
                                      const ComparedGraph& second, const GraphSteps& of_second,
                                      const std::vector<NodePair>& pairs) {
   return StepPairing(first, of_first, second, of_second).run(pairs);
-}
-
-OtherOrders::OtherOrders(const StepsBefore& before, std::uint64_t seed)
-    : before_(before), random_(seed), chain_of_(before.size()) {
-  constexpr std::size_t none = GraphSteps::none;
-  std::vector<std::size_t> last;  // of each chain
-  for (const std::size_t step : ordered(before, [](std::size_t each) { return each; })) {
-    std::size_t chain = none;
-    for (const std::size_t from : before[step])
-      if (last[chain_of_[from]] == from) chain = chain_of_[from];
-    if (chain == none) {
-      chain = last.size();
-      last.push_back(step);
-    }
-    last[chain] = step;
-    chain_of_[step] = chain;
-  }
-  priority_.resize(last.size());
-  std::iota(priority_.begin(), priority_.end(), 0);
-  delayed_.assign(priority_.begin(), priority_.end());
-  std::ranges::shuffle(delayed_, random_);
-}
-
-std::vector<std::size_t> OtherOrders::next() {
-  if (delayed_.empty()) return {};
-  std::ranges::shuffle(priority_, random_);
-  const std::size_t delayed = delayed_[made_++ % delayed_.size()];
-  return ordered(before_, [&](std::size_t step) {
-    return chain_of_[step] == delayed ? std::uint64_t{priority_.size()} : priority_[chain_of_[step]];
-  });
-}
-
-std::vector<std::size_t> with_beginning(const std::vector<std::size_t>& order, const std::vector<std::size_t>& other,
-                                        std::size_t count) {
-  std::vector<std::size_t> all(other.begin(), other.begin() + static_cast<std::ptrdiff_t>(count));
-  std::vector<bool> has(order.size());
-  for (const std::size_t step : all) has[step] = true;
-  for (const std::size_t step : order)
-    if (!has[step]) all.push_back(step);
-  return all;
 }
 
 }  // namespace reprise::inspect

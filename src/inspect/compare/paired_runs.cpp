@@ -54,13 +54,9 @@ void PairedRuns::begin(Side side) {
   const Checked runtime(backend_);
   StreamHandle const on = stream();
   saved_.write(runtime, on);
-  for (const RangePair& own : memory_.own()) {
-    auto* const to = reinterpret_cast<void*>(own.begin(side));
-    if (options_.zeros)
-      runtime.set_async({to, 0, 1, own.bytes}, on);
-    else if (side == Side::second)
-      runtime.copy_async(to, reinterpret_cast<const void*>(own.first), own.bytes, on);
-  }
+  if (side == Side::second)
+    for (const RangePair& own : memory_.own())
+      runtime.copy_async(reinterpret_cast<void*>(own.second), reinterpret_cast<const void*>(own.first), own.bytes, on);
   for (std::size_t i = 0; i < options_.words.size(); ++i)
     runtime.copy_async(reinterpret_cast<void*>(options_.words[i].begin(side)), words_.of(i).data(), words_.of(i).size(),
                        on);
@@ -73,15 +69,6 @@ void PairedRuns::launch(Side side, std::size_t step) {
 
 void PairedRuns::wait() const {
   Checked(backend_).stream_synchronize(stream());
-}
-
-std::uint64_t PairedRuns::digest(Side side, std::span<const MemoryRange> ranges) const {
-  std::uint64_t found = 0;
-  for (const MemoryRange& range : ranges)
-    read_in_pieces(backend_, stream(), range, [&](std::uintptr_t address, std::span<const std::byte> bytes) {
-      found = inspect::digest(memory_, side, found, address, bytes);
-    });
-  return found;
 }
 
 std::uint64_t digest(const ComparedMemory& memory, Side side, std::uint64_t before, std::uintptr_t address,

@@ -39,8 +39,6 @@ class PairedRuns {
   struct Options {
     std::vector<MemoryRange> saved;  ///< disjoint
     std::vector<RangePair> words;    ///< seeds and offsets of random numbers
-    /// Memory of the captures begins as zeros; else that of the second graph as that of the first one.
-    bool zeros = false;
   };
 
   /// Makes the executables. Nothing is executed. \throws as SingleNodes::make.
@@ -54,13 +52,11 @@ class PairedRuns {
   /// Restores it for the last time.
   void restore();
   std::size_t saved_bytes() const noexcept { return saved_.bytes(); }
-  const std::vector<MemoryRange>& saved() const noexcept { return saved_.ranges(); }
 
+  /// Memory of the captures begins in the second graph as in the first one.
   void begin(Side side);
   void launch(Side side, std::size_t step);
   void wait() const;
-  /// Returns a hash of the bytes in these ranges, in which addresses that correspond to each other count as equal.
-  std::uint64_t digest(Side side, std::span<const MemoryRange> ranges) const;
   backend::Backend& backend() const noexcept { return backend_; }
   StreamHandle stream() const noexcept { return stream_.ref().native(); }
 
@@ -77,7 +73,8 @@ class PairedRuns {
   bool has_saved_ = false;
 };
 
-/// Continues such a hash with further bytes, which begin a multiple of 8 bytes behind the begin of a range.
+/// Continues a hash, in which addresses that correspond to each other count as equal, with further bytes, which begin a
+/// multiple of 8 bytes behind the begin of a range.
 std::uint64_t digest(const ComparedMemory& memory, Side side, std::uint64_t before, std::uintptr_t address,
                      std::span<const std::byte> bytes);
 

@@ -85,7 +85,6 @@ std::optional<FirstDifference> StepComparison::stale_pointer_of(std::size_t node
     FirstDifference pointer = difference(FirstDifferenceKind::stale_pointer, node, partner);
     pointer.address = reinterpret_cast<const void*>(word.value);
     pointer.second_address = reinterpret_cast<const void*>(other->value);
-    stale[static_cast<std::size_t>(Side::first)] = true;
     return pointer;
   }
   return std::nullopt;
@@ -99,7 +98,6 @@ std::optional<FirstDifference> StepComparison::stale_write(Side side, const Comp
     FirstDifference written = difference(FirstDifferenceKind::stale_pointer, step);
     (side == Side::first ? written.address : written.second_address) = reinterpret_cast<const void*>(range.begin);
     written.bytes = range.bytes;
-    stale[static_cast<std::size_t>(side)] = true;
     return written;
   }
   return std::nullopt;

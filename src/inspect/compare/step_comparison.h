@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "inspect/compare/finite_check.h"
 #include "inspect/compare/paired_runs.h"
 #include "inspect/diff/node_pairs.h"
+#include "reprise/compare.h"
 
 namespace reprise::inspect {
 
@@ -47,7 +47,6 @@ struct StepComparison {
   const std::vector<GraphDifference>& parameters;
   std::vector<ComparedStep> steps;
   std::optional<FirstDifference> end;  ///< what differs at the step after them, if one does
-  bool stale[2] = {false, false};      ///< the graph uses memory that was freed: it is not executed any further
 
  private:
   bool add(const PairedStep& step);
@@ -68,32 +67,26 @@ struct DifferingBytes {
   std::string first_value, second_value;
 };
 
-/// Compares the bytes of one range. \param memory null: words that are addresses count as any others.
+/// Compares the bytes of one range.
 std::optional<DifferingBytes> differing_bytes(const RangePair& range, std::span<const std::byte> first,
-                                              std::span<const std::byte> second, const ComparedMemory* memory);
+                                              std::span<const std::byte> second, const ComparedMemory& memory);
 
-/// Executes both graphs, and finds the first step after which they differ, and the first value that is not finite.
+/// Executes both graphs, and finds the first step after which they differ.
 class FirstDifferenceSearch {
  public:
-  FirstDifferenceSearch(const StepComparison& steps, PairedRuns& runs, FloatFormat format)
-      : steps_(steps), runs_(runs), finite_(format) {}
+  FirstDifferenceSearch(const StepComparison& steps, PairedRuns& runs) : steps_(steps), runs_(runs) {}
 
   void run();
 
   std::optional<FirstDifference> difference;
-  std::optional<NonFiniteValue> not_finite;
   std::size_t compared = 0;  ///< steps without a difference
 
  private:
-  void note_beginning();
   std::vector<std::uint64_t> execute(Side side);
-  std::uint64_t look_at(Side side, std::size_t step);
   std::optional<FirstDifference> look_again(std::size_t step, const std::vector<std::uint64_t> (&digests)[2]);
 
   const StepComparison& steps_;
   PairedRuns& runs_;
-  FiniteCheck finite_;
-  std::size_t not_finite_at_ = 0;
 };
 
 }  // namespace reprise::inspect

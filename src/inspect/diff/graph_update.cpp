@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reprise/graph_update.h"
+#include "reprise/graph_diff.h"
 
 #include <algorithm>
 #include <functional>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -67,37 +66,6 @@ std::vector<UsedAddress> addresses_in(const GraphScan& scan, const IsKnown& is_k
 
 }  // namespace
 
-// Memory that the children of a capture watch.
-struct LivenessListener::WatchedOfChildren {
-  std::mutex mutex;
-  WatchedPointers pointers;
-};
-
-namespace {
-
-constinit captures::Slot<LivenessListener::WatchedOfChildren> watched_of_children;
-
-}  // namespace
-
-void LivenessListener::added_as_child(const captures::ChildNode& child) {
-  require_live("add_child");
-  if (pointers_.empty()) return;
-  const auto watched = child.capture.get_or_attach(watched_of_children);
-  if (watched == nullptr) return;
-  const std::lock_guard lock(watched->mutex);
-  watched->pointers.take(pointers_);
-}
-
-void LivenessListener::abandoned(Capture& capture) noexcept {
-  capture.detach(watched_of_children);
-  reset();
-}
-
-void LivenessListener::inherit_from(const LivenessListener& before) {
-  looks_for_freed_tensors_ = before.looks_for_freed_tensors_;
-  pointers_.take(before.pointers_);
-}
-
 /// An input: memory of an allocator if there is a watch, else of the driver.
 struct LivenessListener::Finding {
   std::shared_ptr<BlockWatch> watch;
@@ -132,10 +100,7 @@ void LivenessListener::started(Capture& capture) {
 
 void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   name_ = capture.options().name;
-  const auto watched = capture.detach(watched_of_children);
-  if (!looks_for_all_) pointers_.clear();
   if (!looks_for_all_ && source_ == nullptr && free_log_->empty()) return free_log_.reset();
-  if (looks_for_all_ && watched != nullptr) pointers_.take(watched->pointers);
   backend_ = &capture.device().backend();
   options_ = capture.options().inputs;
   if (source_ != nullptr) source_->ended(graph.template_graph);
@@ -150,9 +115,9 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
       unconfirmed = scan.words;
       scan.confirm(*dry_run_);
     }
-    graph_.emplace(WatchedPointers::Graph{capture.device(), capture.pools(), options_.scope, std::move(source_)});
+    allocators_.emplace(Allocators{capture.device(), capture.pools(), std::move(source_)});
     Inputs inputs = look(scan, {});
-    if (graph_->source != nullptr) graph_->source->found();
+    if (allocators_->source != nullptr) allocators_->source->found();
     for (const ScannedWord& word : unconfirmed) inputs.uses.push_back({word, nullptr});
     std::ranges::stable_sort(inputs.uses, {}, [](const Use& use) { return std::pair(use.word.node, use.word.place); });
     if (looks_for_all_)
@@ -167,7 +132,7 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   }
   dry_run_.reset();
   free_log_.reset();
-  if (!blocks_.empty() || !ranges_.empty() || !pointers_.empty()) graph.in_replays.push_back(this);
+  if (!blocks_.empty() || !ranges_.empty()) graph.in_replays.push_back(this);
 }
 
 bool LivenessListener::nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes,
@@ -188,29 +153,23 @@ bool LivenessListener::nodes_changed(GraphHandle template_graph, graphs::NodeCha
 
 // The memory that is checked is the same; what is retained can change in each graph.
 std::function<void()> LivenessListener::adopt_from(const LivenessListener& theirs, graphs::Adoption& adoption) {
-  WatchedPointers both;
-  if (theirs.inputs_) {
-    both.take(pointers_);
-    both.take(theirs.pointers_);
-  }
   std::shared_ptr<Retained> retained;
   if (theirs.retained_ != nullptr) {
     retained = std::make_shared<Retained>(*theirs.retained_);
     adoption.replace(theirs.retained_, retained);
   }
-  return [this, retained, backend = theirs.backend_, options = theirs.options_, graph = theirs.graph_,
+  return [this, retained, backend = theirs.backend_, options = theirs.options_, allocators = theirs.allocators_,
           uses = theirs.uses_, inputs = theirs.inputs_, blocks = theirs.blocks_, ranges = theirs.ranges_,
-          pointers = std::move(both), queries = theirs.queries_, all = theirs.looks_for_all_]() mutable {
+          queries = theirs.queries_, all = theirs.looks_for_all_]() mutable {
     looks_for_all_ = all;
     retained_ = std::move(retained);
     backend_ = backend;
     options_ = options;
-    graph_ = graph;
+    allocators_ = allocators;
     uses_ = std::move(uses);
     inputs_ = std::move(inputs);
     blocks_ = std::move(blocks);
     ranges_ = std::move(ranges);
-    pointers_ = std::move(pointers);
     queries_ = queries;
     seen_frees_ = 0;  // the next replay checks
   };
@@ -222,22 +181,23 @@ std::vector<UsedAddress> LivenessListener::find_addresses(const GraphScan& scan,
   if (inputs_ && !looks_for_all_) return {};  // what was set since the capture was not freed in it
   const auto is_known = [&](const ScannedWord& word) { return known_use(scan, word, set) != nullptr; };
   std::vector<UsedAddress> addresses = addresses_in(scan, is_known);
-  graph_->find(addresses);
+  memory::watch_addresses(allocators_->device, addresses, allocators_->own_pools);
+  if (allocators_->source != nullptr) allocators_->source->find(addresses);
   if (free_log_) free_log_->find(addresses);
   return addresses;
 }
 
 // Values that were changed after the capture are used: the framework knows the captured ones alone.
 bool LivenessListener::is_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding) const {
-  return finding.watch == nullptr || graph_->source == nullptr || inputs_ ||
-         graph_->source->is_used(scan.nodes[word.node].top, *finding.watch, word.value);
+  return finding.watch == nullptr || allocators_->source == nullptr || inputs_ ||
+         allocators_->source->is_used(scan.nodes[word.node].top, *finding.watch, word.value);
 }
 
 // False where a dead address may be harmless: one past the end of a buffer, which is the beginning of the next block,
 // or bytes of a larger parameter that no code wrote.
 bool LivenessListener::is_certainly_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding,
                                          std::span<const UsedAddress> addresses) const {
-  if (graph_->source != nullptr && graph_->source->is_certainly_used(scan.nodes[word.node].top, word.value))
+  if (allocators_->source != nullptr && allocators_->source->is_certainly_used(scan.nodes[word.node].top, word.value))
     return true;
   if (finding.was_free && !looks_for_all_) return false;  // a stale pointer, which the kernel may not use
   const bool is_begin = word.value == reinterpret_cast<std::uintptr_t>(finding.watch->address);
@@ -282,7 +242,7 @@ LivenessListener::MemoryByAddress LivenessListener::find_memory(std::span<const 
     if (used.watch != nullptr) {
       BlockWatch& watch = *used.watch;
       // A framework's log of frees does not say what was allocated again.
-      const bool known = used.in_allocator || graph_->source != nullptr;
+      const bool known = used.in_allocator || allocators_->source != nullptr;
       if (looks_for_all_ || (known && is_freed(watch)))
         add(used.value, {used.watch, 0, {watch.address, watch.bytes, {}, false, watch.created}});
     } else if (used.free != nullptr) {
@@ -389,12 +349,8 @@ std::vector<DeadInput> LivenessListener::dead_blocks() const {
   return dead;
 }
 
-void LivenessListener::check(std::uint64_t frees, const StreamRef& stream) {
+void LivenessListener::check(std::uint64_t frees) {
   std::vector<DeadInput> dead = dead_blocks();
-  if (!pointers_.empty()) {
-    pointers_.check(*graph_, stream, dead);
-    queries_ |= pointers_.queries();
-  }
   if (dead.empty()) seen_frees_ = frees;
   for (const Range& range : ranges_)
     if (const Dead found = is_dead(range); found != Dead::no)
@@ -416,26 +372,9 @@ void LivenessListener::refuse(const char* call, std::vector<DeadInput>&& dead) c
   throw DeadInputError(text, std::move(dead));
 }
 
-void LivenessListener::watch_pointers(const void* const* table, std::size_t count) {
-  pointers_.add(*graph_, table, count);
-  seen_frees_ = 0;  // the next replay checks
-}
-
-void LivenessListener::pointers_changed() noexcept {
-  pointers_.changed();
-  seen_frees_ = 0;
-}
-
 std::optional<std::vector<GraphInput>> LivenessListener::inputs() const {
   if (!inputs_ || !looks_for_all_) return std::nullopt;
-  std::vector<GraphInput> all = *inputs_;
-  const auto unknown = std::ranges::find(all, nullptr, &GraphInput::address);  // at the end
-  std::vector<GraphInput> nodes(std::make_move_iterator(unknown), std::make_move_iterator(all.end()));
-  all.erase(unknown, all.end());
-  pointers_.list(all);
-  std::ranges::stable_sort(all, std::less<>{}, &GraphInput::address);
-  std::ranges::move(nodes, std::back_inserter(all));
-  return all;
+  return inputs_;
 }
 
 void LivenessListener::reset() noexcept {
@@ -447,9 +386,8 @@ void LivenessListener::reset() noexcept {
   inputs_.reset();
   blocks_.clear();
   ranges_.clear();
-  graph_.reset();
+  allocators_.reset();
   uses_.clear();
-  pointers_.clear();
   retained_.reset();
   queries_ = false;
   seen_frees_ = 0;
@@ -477,38 +415,6 @@ std::vector<GraphInput> CUDAGraph::inputs() const {
   auto inputs = impl.listeners.liveness().inputs();
   if (!inputs) refuse_without_inputs(call);
   return *std::move(inputs);
-}
-
-void CUDAGraph::watch_pointers(const void* const* device_table, std::size_t count) {
-  constexpr const char* call = "CUDAGraph::watch_pointers";
-  const detail::PublicCall public_call(call);
-  Impl& impl = Impl::of(*this, call);
-  impl.refuse_in_own_hook(call);
-  const Impl::LaunchLock lock(impl);
-  impl.require(call, {Impl::State::captured, Impl::State::ready});
-  inspect::LivenessListener& liveness = impl.listeners.liveness();
-  if (!liveness.inputs()) refuse_without_inputs(call);
-  impl.in_replays.reserve(impl.in_replays.size() + 1);
-  liveness.watch_pointers(device_table, count);
-  if (std::ranges::find(impl.in_replays, &liveness) == impl.in_replays.end()) impl.in_replays.push_back(&liveness);
-  impl.replays_notify = true;
-}
-
-void CUDAGraph::pointers_changed() {
-  constexpr const char* call = "CUDAGraph::pointers_changed";
-  Impl& impl = Impl::of(*this, call);
-  impl.refuse_in_own_hook(call);
-  const Impl::LaunchLock lock(impl);
-  impl.require(call, {Impl::State::captured, Impl::State::ready});
-  impl.listeners.liveness().pointers_changed();
-}
-
-void detail::check_pointer_count(std::size_t count, std::size_t size) {
-  if (count <= size) return;
-  throw UsageError(text::format(
-      "CUDAGraph::watch_pointers: expected at most as many pointers as the buffer has, {}; found a count of "
-      "{}.",
-      size, count));
 }
 
 }  // namespace reprise

@@ -12,7 +12,6 @@
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/input_source.h"
-#include "inspect/liveness/watched_pointers.h"
 #include "memory/watches/block_watch.h"
 #include "reprise/export.h"
 #include "reprise/liveness.h"
@@ -35,26 +34,25 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
-  void abandoned(captures::Capture& capture) noexcept override;
-  /// Watches for the parent what is watched for the child.
-  void added_as_child(const captures::ChildNode& child) override;
-  /// Continues in recaptures to watch what is watched for the graph.
-  void inherit_from(const LivenessListener& before) override;
+  void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
+  void added_as_child(const captures::ChildNode& /*child*/) override { require_live("add_child"); }
+  void inherit_from(const LivenessListener& before) override {
+    looks_for_freed_tensors_ = before.looks_for_freed_tensors_;
+  }
   std::function<void()> adopt_from(const LivenessListener& theirs, graphs::Adoption& adoption) override;
   bool nodes_changed(GraphHandle template_graph, graphs::NodeChanges& known_nodes, graphs::GraphResources& resources,
                      std::span<const graphs::SetPlace> set) override;
   bool wants_same_values() const override {
     return (queries_ || memory::BlockWatch::frees.load(std::memory_order_acquire) != seen_frees_) && any_dead();
   }
-  void before_replay(const StreamRef& stream) override {
+  void before_replay(const StreamRef& /*stream*/) override {
     const std::uint64_t frees = memory::BlockWatch::frees.load(std::memory_order_acquire);
-    if (frees != seen_frees_ || queries_) check(frees, stream);
+    if (frees != seen_frees_ || queries_) check(frees);
   }
   /// Finds tensors that are freed in the next captures, too, also where no option looks for inputs.
   void look_for_freed_tensors() noexcept { looks_for_freed_tensors_ = true; }
-  /// \throws DeadInputError if memory was freed that the graph uses, as a replay would. Memory of the driver and
-  /// watched
-  ///         pointers are not checked.
+  /// \throws DeadInputError if memory was freed that the graph uses, as a replay would. Memory of the driver is not
+  ///         checked.
   REPRISE_EXPORT_INTERNAL void require_live(const char* call);
   void reset() noexcept override;
 
@@ -65,17 +63,9 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
                          std::shared_ptr<void>(std::make_shared<Retained>(*retained_)));
   }
 
-  /// Inputs of the last capture, by address, and what watched pointers lead to; then nodes of unknown parameters.
+  /// Inputs of the last capture, by address; then nodes of unknown parameters.
   /// nullopt if inputs were not looked for.
   std::optional<std::vector<GraphInput>> inputs() const;
-
-  /// As CUDAGraph::watch_pointers(), after a capture that looked for inputs. From then on this listener takes part in
-  /// replays. Not during one. \throws UsageError
-  void watch_pointers(const void* const* table, std::size_t count);
-  void pointers_changed() noexcept;
-  bool watches_pointers() const noexcept { return !pointers_.empty(); }
-
-  struct WatchedOfChildren;
 
  private:
   // Checked memory of an allocator, and of the driver; `input` is an index in Inputs::list.
@@ -86,6 +76,12 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   struct Range {
     std::size_t input;
     std::uint64_t id;  // of the allocation
+  };
+  /// Where memory of the graph is looked up: on its device, but in the pools that it owns; and in a framework's.
+  struct Allocators {
+    Device device;
+    std::vector<MempoolId> own_pools;
+    std::shared_ptr<InputSource> source;  // null without a framework that has inputs here
   };
   struct Finding;
   /// A word of the nodes, and the memory that it leads to; null: none that counts.
@@ -116,7 +112,7 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   /// Warns of them if there are more than `known`. `notes`: gets a sentence for each; may be null.
   void list_omissions(Inputs& inputs, const GraphScan& scan, std::size_t known, std::vector<std::string>* notes) const;
   void keep(Inputs&& inputs) noexcept;
-  void check(std::uint64_t frees, const StreamRef& stream);
+  void check(std::uint64_t frees);
   enum class Dead { no, freed, given_out_again };
   Dead is_dead(const Range& range) const;
   bool any_dead() const;
@@ -132,14 +128,13 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   backend::Backend* backend_ = nullptr;
   std::string name_;  // of the graph, for errors
   InputOptions options_;
-  bool looks_for_all_ = false;                   // by an option; else for what is dead at the end of the capture
-  std::shared_ptr<InputSource> source_;          // while the capture is underway; then `graph_` has it
-  std::optional<WatchedPointers::Graph> graph_;  // as long as there are inputs
-  std::vector<Use> uses_;                        // likewise: words that do not change keep their memory, also if freed
+  bool looks_for_all_ = false;            // by an option; else for what is dead at the end of the capture
+  std::shared_ptr<InputSource> source_;   // while the capture is underway; then `allocators_` has it
+  std::optional<Allocators> allocators_;  // as long as there are inputs
+  std::vector<Use> uses_;                 // likewise: words that do not change keep their memory, also if freed
   std::optional<std::vector<GraphInput>> inputs_;
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;
-  WatchedPointers pointers_;
   // Objects that the graph's resources hold for this listener, which replaces them when inputs change.
   struct Retained {
     std::shared_ptr<memory::RetainedBlocks> blocks;

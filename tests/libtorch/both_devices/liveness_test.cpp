@@ -354,68 +354,6 @@ TEST_F(LivenessOfTensors, WhatNoOperatorWasGivenIsCheckedInsteadOfKept) {
   EXPECT_THAT(dead(), SizeIs(1));
 }
 
-/// A table of pointers for watch_pointers(), in a tensor.
-class TablesOfTensors : public LivenessOfTensors {
- protected:
-  void make_table(const std::vector<const void*>& pointers) {
-    std::vector<std::int64_t> numbers;
-    for (const void* const pointer : pointers) numbers.push_back(reinterpret_cast<std::intptr_t>(pointer));
-    table_ = here(torch::tensor(numbers, torch::kLong));
-  }
-  void capture_and_watch(Liveness liveness, const std::function<void()>& body) {
-    GraphOptions options = checked();
-    options.inputs.scope = liveness;
-    graph_.reset();
-    capture(graph_, options, body);
-    graph_.watch_pointers(static_cast<const void* const*>(table_.data_ptr()), static_cast<std::size_t>(table_.numel()));
-  }
-  void expect_checked(const void* address, std::size_t least_bytes, std::size_t most_bytes) const {
-    const std::vector<GraphInput> inputs = graph_.inputs();
-    const auto found = std::ranges::find(inputs, address, &GraphInput::address);
-    ASSERT_NE(found, inputs.end());
-    EXPECT_EQ(found->not_checked, "");
-    EXPECT_GE(found->bytes, least_bytes);
-    EXPECT_LE(found->bytes, most_bytes) << "not the segment";
-  }
-
-  torch::Tensor table_;
-};
-
-TEST_F(TablesOfTensors, LeadToTensorsWhoseEndIsFound) {
-  auto x = ones(), y = ones();
-  const void* const memory = x.data_ptr();
-  make_table({nullptr, memory, y.data_ptr()});
-  for (const Liveness liveness : {Liveness::allocator, Liveness::all}) {
-    capture_and_watch(liveness, [&] { y.add_(1); });
-    expect_replays();
-    expect_checked(memory, 4000, 8192);
-  }
-  x.reset();
-  EXPECT_THAT(dead_addresses(), ElementsAre(memory));
-  EXPECT_THAT(text_, HasSubstr("entry 1 of the pointers at"));
-}
-
-TEST_F(TablesOfTensors, AreWatchedThemselves) {
-  auto x = ones();
-  make_table({x.data_ptr()});
-  const void* const memory = table_.data_ptr();
-  capture_and_watch(Liveness::all, [&] { x.add_(1); });
-  expect_replays();
-  expect_checked(memory, 8, 4096);
-  table_.reset();
-  EXPECT_THAT(dead_addresses(), ElementsAre(memory));
-  EXPECT_THAT(text_, HasSubstr("the table of 1 pointers at"));
-}
-
-TEST_F(TablesOfTensors, LeadToPinnedMemoryThatAnOperatorWasGiven) {
-  auto pinned = torch::full({1000}, 5.0F).pin_memory();
-  auto x = ones();
-  make_table({pinned.data_ptr()});
-  capture_and_watch(Liveness::allocator, [&] { x.copy_(pinned, /*non_blocking=*/true); });
-  expect_replays();
-  for (const GraphInput& each : graph_.inputs()) EXPECT_EQ(each.not_checked, "");
-}
-
 TEST_F(LivenessOfTensors, PinnedMemoryThatIsCopiedFromIsAnInputWhichGraphsOfTheHostDeviceKeep) {
   REPRISE_HOST_ONLY("only the host device copies from pinned memory that is gone");
   auto pinned = torch::ones({1000}).pin_memory();

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "graph/capture/active_capture.h"
-#include "inspect/annotations/nvtx_ranges.h"
 #include "inspect/annotations/progress_listener.h"
 #include "tests/unit/inspect/annotations_fixture.h"
 
@@ -29,7 +28,6 @@ class TheAnnotationListener : public Annotations {
     add(x_);
     CapturedGraph graph = capture.end();
     template_ = graph.template_graph;
-    in_replays_ = graph.in_replays.size();
     capture.commit();
     ASSERT_EQ(runtime_.graph_nodes(template_, &nodes_), ErrorCode::success);
   }
@@ -40,7 +38,6 @@ class TheAnnotationListener : public Annotations {
   SideStream stream_;
   backend::Backend& runtime_ = default_device().backend();
   GraphHandle template_ = nullptr;
-  std::size_t in_replays_ = 0;
   std::vector<GraphNodeHandle> nodes_;
 };
 
@@ -57,12 +54,6 @@ TEST_F(TheAnnotationListener, KnowsTheAnnotationOfANodeByItsHandle) {
 TEST_F(TheAnnotationListener, KnowsNoneUnlessTheyAreWanted) {
   capture_two({});
   EXPECT_EQ(listener_.annotation_of(nodes_[1]), nullptr);
-}
-
-TEST_F(TheAnnotationListener, HasNothingToDoInReplaysThatNoToolRecords) {
-  if (inspect::ranges_are_taken()) GTEST_SKIP() << "a tool takes ranges";
-  capture_two(annotated());
-  EXPECT_EQ(in_replays_, 0u);
 }
 
 }  // namespace

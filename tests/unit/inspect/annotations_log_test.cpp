@@ -69,10 +69,9 @@ TEST(AnnotationLog, OfAScopeThatWasNotLeftGoesOnToTheEnd) {
   EXPECT_EQ(story.scopes(), "aa");
 }
 
-TEST(AnnotationLog, OfTwoThreadsOneAfterTheOtherNeedsNoEdges) {
+TEST(AnnotationLog, OfTwoThreadsOneAfterTheOtherFollowsTheirOrder) {
   Story story;
   story.says(0, 'a').made(1).says(0, '-').made(1).says(1, 'b').made(1).says(1, '-').ends();
-  EXPECT_FALSE(story.edges_matter());
   EXPECT_EQ(story.scopes(), "a-b");
 }
 
@@ -100,7 +99,7 @@ TEST(AnnotationLog, TheNextBoundaryOfAThreadFindsItsNodesAmongThoseOfSeveral) {
   EXPECT_EQ(story.scopes(), "--abcb");
 }
 
-TEST(AnnotationLog, WorkThatLeadsToAThreadIsItsOwnUnlessItIsCertainlyAnothers) {
+TEST(AnnotationLog, WorkThatAThreadJoinedIsOfTheThreadWhoseStreamItFollows) {
   Story story;  // thread 1 joined node 2 of thread 0, and node 4 of none
   story.made(2).says(0, 'a', {0}).says(1, 'b', {1}).made(4);
   story.edge(0, 2).edge(1, 3).edge(2, 5).edge(3, 5).edge(4, 5);
@@ -120,12 +119,6 @@ TEST(AnnotationLog, WhatLeadsToNoThreadIsOfTheThreadWhoseBoundaryComesNext) {
   Story story;
   story.made(1).says(0, 'a', {0}).says(1, 'b', {0}).made(1).says(1, '-', {0}).says(0, '-', {0}).ends();
   EXPECT_EQ(story.scopes(), "-b");
-}
-
-TEST(AnnotationLog, AtTheEndThreadsGetWhatComesAfterTheirStreams) {
-  Story story;
-  story.made(2).says(0, 'a', {0}).says(1, 'b', {1}).made(2).edge(0, 2).edge(1, 3).ends({2, 3});
-  EXPECT_EQ(story.scopes(), "--ab");
 }
 
 }  // namespace

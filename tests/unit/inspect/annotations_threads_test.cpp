@@ -4,15 +4,12 @@
 #include <optional>
 #include <thread>
 
-#include "tests/support/warnings.h"
 #include "tests/unit/inspect/annotations_fixture.h"
 
 // Scopes and several threads in one capture.
 
 namespace reprise::graphs::test {
 namespace {
-
-using reprise::test::Warnings;
 
 TEST_F(Annotations, AreOnWorkOfThreadsThatAreInNoScopeThemselves) {
   const Stream side;
@@ -32,8 +29,7 @@ TEST_F(Annotations, AreOnWorkOfThreadsThatAreInNoScopeThemselves) {
   EXPECT_EQ(texts(graph_), (Texts{"backward", "backward"}));
 }
 
-TEST_F(Annotations, AScopeThatIsLeftOnAnotherThreadEndsThereWithAWarning) {
-  const Warnings warnings;
+TEST_F(Annotations, AScopeThatIsLeftOnAnotherThreadEndsThere) {
   capture(graph_, annotated(), [&] {
     const annotate outer("outer");
     auto scope = std::make_unique<annotate>("inner");
@@ -42,8 +38,6 @@ TEST_F(Annotations, AScopeThatIsLeftOnAnotherThreadEndsThereWithAWarning) {
     add(x_);
   });
   EXPECT_EQ(texts(graph_), (Texts{"inner", "outer"}));
-  ASSERT_EQ(warnings.texts().size(), 1u);
-  EXPECT_TRUE(contains(warnings.texts().front(), "left on another thread"));
 }
 
 // Two threads take turns, each with a scope of its own that is open all the time.

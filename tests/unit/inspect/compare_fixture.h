@@ -24,13 +24,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// x[i] /= by
-struct Divide {
-  REPRISE_KERNEL void operator()(Thread t, float* x, float by, std::size_t n) const {
-    if (t.global_x() < n) x[t.global_x()] /= by;
-  }
-};
-
 /// *to = address
 struct Store {
   REPRISE_KERNEL void operator()(Thread t, int** to, int* address) const {
@@ -53,21 +46,12 @@ class CompareTest : public ::testing::Test {
   }
 
   /// Compares, and expects the memory to be as before.
-  Comparison compare_now(CaptureBody body, const CompareOptions& options = {}) {
+  Comparison compare_now(CaptureBody body) {
     const auto x = graphs::test::read(x_), y = graphs::test::read(y_);
-    Comparison found = compare(graph_, body, options);
+    Comparison found = compare(graph_, body);
     EXPECT_EQ(graphs::test::read(x_), x);
     EXPECT_EQ(graphs::test::read(y_), y);
     return found;
-  }
-
-  /// Removes the edge between two nodes of the graph, which was captured with KeepGraph::yes.
-  void drop_edge(std::size_t from, std::size_t to) {
-    const backend::Checked runtime(graph_.device().backend());
-    std::vector<GraphNodeHandle> nodes;
-    runtime.graph_nodes(graph_.raw_cuda_graph(), &nodes);
-    const backend::Edge edge{nodes.at(from), nodes.at(to)};
-    runtime.graph_remove_dependencies(graph_.raw_cuda_graph(), {&edge, 1});
   }
 
   const SideStream current_;

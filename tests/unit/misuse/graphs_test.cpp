@@ -44,11 +44,6 @@ void dump_graph(CUDAGraph& graph) {
   graph.debug_dump(file.path());
 }
 
-void watch_nulls(CUDAGraph& graph) {
-  const HostBuffer<const void*> table(1);
-  graph.watch_pointers(table.data(), table.size());
-}
-
 /// All but those that begin and end captures.
 const GraphCall graph_calls[] = {
     {"register_generator_state", [](CUDAGraph& g) { g.register_generator_state(default_generator()); }, refused, works},
@@ -64,8 +59,6 @@ const GraphCall graph_calls[] = {
     {"last_mark", [](CUDAGraph& g) { (void)g.last_mark(); }, refused, refused},
     {"time_replay", [](CUDAGraph& g) { (void)time_replay(g); }, refused, refused},
     {"ReplayTimer", [](CUDAGraph& g) { const ReplayTimer timer(g); }, refused, refused},
-    {"watch_pointers", &watch_nulls, refused, refused},
-    {"pointers_changed", [](CUDAGraph& g) { g.pointers_changed(); }, refused, refused},
     {"update", [](CUDAGraph& g) { g.update(g); }, refused, refused},
     {"recapture", [](CUDAGraph& g) { g.recapture({.allow_empty = true}, [] {}); }, refused, refused},
     {"diff", [](CUDAGraph& g) { (void)diff(g, g); }, refused, refused},

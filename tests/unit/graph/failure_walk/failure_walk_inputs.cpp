@@ -62,13 +62,7 @@ void prepare_retained(Stage& s) {
   });
 }
 
-void capture_and_watch_pointers(Stage& s) {
-  capture(s.graph, {.check_input_liveness = true}, [&] { s.increment(); });
-  s.graph.watch_pointers(static_cast<void* const*>(pinned_memory()), 1);
-}
-
 constexpr Scenario of_inputs[] = {
-    {"replay_with_watched_pointers", made, capture_and_watch_pointers, replay, Left::ready, Left::ready},
     {"capture_with_liveness", made, prepare_pinned, capture_with_liveness, Left::empty, Left::ready},
     {"capture_with_liveness_of_all", made, prepare_pinned, capture_with_liveness_of_all, Left::empty, Left::ready},
     {"capture_with_confirmed_inputs", made, prepare_pinned, capture_with_confirmed_inputs, Left::empty, Left::ready},

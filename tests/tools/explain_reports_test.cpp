@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "inspect/report/explain.h"
+#include "tools/explain/explain.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "reprise/reprise.h"
+#include "reprise/error.h"
 #include "tests/support/warnings.h"
 
-namespace reprise::inspect::test {
+namespace reprise::tools::test {
 namespace {
 
 using ::testing::AllOf;
@@ -35,13 +35,11 @@ class ExplainTest : public ::testing::Test {
   ExplainTest() {
     std::string name = (std::filesystem::temp_directory_path() / "reprise_explain_test.XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
-    request_ = {(folder_ / "reports").string(), (folder_ / "journal").string(), false};
-    std::ofstream(request_.journal) << "";
+    request_ = {(folder_ / "reports").string()};
   }
   ~ExplainTest() override { std::filesystem::remove_all(folder_); }
 
   std::string reports() const { return content("reports"); }
-  std::string journal() const { return content("journal"); }
   std::string content(const char* name) const {
     std::ostringstream text;
     text << std::ifstream(folder_ / name).rdbuf();
@@ -55,7 +53,6 @@ class ExplainTest : public ::testing::Test {
 TEST_F(ExplainTest, WritesTheReportOfACaptureThatFailed) {
   explain(request_, broken_report());
   EXPECT_EQ(reports(), "reprise explain: " + broken_report().str() + "\n");
-  EXPECT_EQ(journal(), "failed\nplace /bin/train+0x2a\n");
 }
 
 TEST_F(ExplainTest, WritesTheReportOfACaptureThatLeftSomethingOut) {
@@ -63,24 +60,11 @@ TEST_F(ExplainTest, WritesTheReportOfACaptureThatLeftSomethingOut) {
   report.not_captured.push_back({.name = "cudaMemset"});
   explain(request_, report);
   EXPECT_THAT(reports(), HasSubstr("cudaMemset"));
-  EXPECT_EQ(journal(), "incomplete\n");
 }
 
-TEST_F(ExplainTest, WritesTheReportOfACaptureWhoseGraphTheLibraryRefused) {
-  CaptureReport report;
-  report.nodes = 3;
-  explain(request_, report);
-  EXPECT_EQ(reports(), "");
-  explain_refused(request_, report, "its inputs are gone");
-  EXPECT_THAT(reports(), AllOf(StartsWith("reprise explain: The capture of "),
-                               HasSubstr("  note     This library refused the graph: its inputs are gone\n")));
-  EXPECT_EQ(journal(), "good\nrefused\n");
-}
-
-TEST_F(ExplainTest, CountsACaptureThatWentWell) {
+TEST_F(ExplainTest, WritesNothingOfACaptureThatWentWell) {
   explain(request_, {});
   EXPECT_EQ(reports(), "");
-  EXPECT_EQ(journal(), "good\n");
 }
 
 TEST_F(ExplainTest, WritesTheReportsOfAllCapturesIfAsked) {
@@ -89,45 +73,11 @@ TEST_F(ExplainTest, WritesTheReportsOfAllCapturesIfAsked) {
   EXPECT_THAT(reports(), StartsWith("reprise explain: The capture"));
 }
 
-TEST_F(ExplainTest, WritesLinesOfJsonIfAsked) {
-  request_.json = true;
-  explain(request_, broken_report());
-  write_line(request_, "a \"note\"");
-  EXPECT_EQ(reports(), "{\"capture\":" + to_json(broken_report()) + "}\n{\"message\":\"a \\\"note\\\"\"}\n");
-  EXPECT_EQ(journal(), "failed\nplace /bin/train+0x2a\n");
-}
-
 TEST_F(ExplainTest, AddsToWhatIsThere) {
   explain(request_, broken_report());
   const std::string one = reports();
   explain(request_, broken_report());
   EXPECT_EQ(reports(), one + one);
-}
-
-TEST_F(ExplainTest, DoesNotMakeTheJournalAnewWhenItsReaderIsGone) {
-  std::filesystem::remove(request_.journal);
-  explain(request_, broken_report());
-  EXPECT_FALSE(std::filesystem::exists(request_.journal));
-  EXPECT_NE(reports(), "");
-}
-
-TEST_F(ExplainTest, WarnsOnceThatTheJournalIsNotThere) {
-  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
-  const auto body = [] {
-    const ExplainRequest request{"/dev/null", "/proc/0/fd/3", false};
-    for (int i = 0; i < 2; ++i) explain(request, broken_report());
-    std::_Exit(0);
-  };
-  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0),
-              ::testing::ResultOf(
-                  [](const std::string& text) {
-                    const std::string path =
-                        "\"/proc/0/fd/3\", is not there: `reprise` has ended, or this process has "
-                        "another PID or mount namespace";
-                    const std::size_t at = text.find(path);
-                    return at != std::string::npos && text.find(path, at + 1) == std::string::npos;
-                  },
-                  true));
 }
 
 TEST_F(ExplainTest, WritesToStandardError) {
@@ -144,14 +94,13 @@ TEST_F(ExplainTest, WritesToStandardErrorWhatItsFileDoesNotTake) {
     explain(request_, broken_report());
     EXPECT_THAT(::testing::internal::GetCapturedStderr(), EndsWith("reprise explain: " + broken_report().str() + "\n"));
   }
-  EXPECT_THAT(journal(), HasSubstr("unwritten\n"));
 }
 
 // Each variable is warned about once in a process.
 TEST_F(ExplainTest, WarnsOnceThatAFileCannotBeWritten) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto body = [] {
-    const ExplainRequest request{"/dev/full", {}, false};
+    const ExplainRequest request{"/dev/full"};
     for (int i = 0; i < 2; ++i) explain(request, broken_report());
     std::_Exit(0);
   };
@@ -186,44 +135,5 @@ TEST_F(ExplainTest, TakesAPathOnlyForAFile) {
                              "the path of a file, with a slash, but it is \"yes\": reports go to standard error"));
 }
 
-TEST_F(ExplainTest, DoesWhatTheEnvironmentAsks) {
-  explain_if_requested(broken_report());
-  EXPECT_EQ(reports(), "");
-  setenv("REPRISE_EXPLAIN", request_.output.c_str(), 1);
-  setenv("REPRISE_EXPLAIN_JOURNAL", request_.journal.c_str(), 1);
-  explain_if_requested(broken_report());
-  explain_if_requested({});
-  const std::string failed_alone = reports();
-  setenv("REPRISE_EXPLAIN_ALL", "1", 1);
-  explain_if_requested({});
-  for (const char* name : {"REPRISE_EXPLAIN", "REPRISE_EXPLAIN_JOURNAL", "REPRISE_EXPLAIN_ALL"}) unsetenv(name);
-  EXPECT_EQ(failed_alone, "reprise explain: " + broken_report().str() + "\n");
-  EXPECT_GT(reports().size(), failed_alone.size());
-  EXPECT_EQ(journal(), "failed\nplace /bin/train+0x2a\ngood\ngood\n");
-}
-
-TEST_F(ExplainTest, CountsCapturesThatTheLibraryRefuses) {
-  setenv("REPRISE_EXPLAIN", request_.output.c_str(), 1);
-  setenv("REPRISE_EXPLAIN_JOURNAL", request_.journal.c_str(), 1);
-  Buffer<float> x(4);
-  CUDAGraph graph;
-  EXPECT_THROW(capture(graph,
-                       [&] {
-                         const float local = 1;
-                         copy_async(x.data(), &local, sizeof local);
-                       }),
-               Error);
-  EXPECT_THAT(journal(), EndsWith("refused\n"));
-  EXPECT_THAT(reports(), HasSubstr("This library refused the graph: Replays of the captured graph "));
-  int step = 0;
-  EXPECT_THROW(capture(graph, {.check_frozen_values = [&] { ++step; }},
-                       [&] { fill_async(x.data(), static_cast<unsigned char>(step), 1); }),
-               FrozenValuesError);
-  EXPECT_THAT(reports(), HasSubstr("1 value of the graph differs"));
-  EXPECT_THROW(capture(graph, [] {}), EmptyCaptureError);
-  for (const char* name : {"REPRISE_EXPLAIN", "REPRISE_EXPLAIN_JOURNAL"}) unsetenv(name);
-  EXPECT_THAT(reports(), HasSubstr("Nothing was captured: "));
-}
-
 }  // namespace
-}  // namespace reprise::inspect::test
+}  // namespace reprise::tools::test
