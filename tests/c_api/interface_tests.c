@@ -90,7 +90,7 @@ void texts_begin_with_the_function_of_this_interface(void) {
   EXPECT(says_first(reprise_graph_capture(o.graph, NULL, NULL, no_work, NULL), "reprise_graph_capture: "));
   EXPECT(strstr(reprise_last_error(), "GraphOptions::allow_empty") != NULL);
   EXPECT(says_first(reprise_graph_capture(o.graph, NULL, NULL, synchronizing, NULL),
-                    "reprise_stream_synchronize: cuStreamSynchronize returned"));
+                    "reprise_stream_synchronize: StreamRef::synchronize: cuStreamSynchronize returned"));
   EXPECT_OK(reprise_allocate(8, o.stream, &memory));
   EXPECT_OK(reprise_free(o.device, memory));
   EXPECT(says_first(reprise_free(o.device, memory), "reprise_free: "));
