@@ -76,7 +76,6 @@ class REPRISE_EXPORT InjectedFailure {
   bool happened() const noexcept;
 
  private:
-  std::optional<Device> device_;
   std::uint64_t id_;
 };
 

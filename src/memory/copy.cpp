@@ -6,7 +6,6 @@
 #include "backend/backend.h"
 #include "backend/capture_query.h"
 #include "backend/check.h"
-#include "backend/objects/device_uses.h"
 #include "backend/objects/outside_work.h"
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
@@ -119,25 +118,15 @@ void buffer_without_device() {
 }
 
 void* allocate_pinned(Device device, std::size_t bytes) {
-  backend::DeviceUses* const uses = device.backend().uses();
-  if (uses != nullptr && !uses->begin(backend::DeviceUses::Kind::buffer, bytes)) backend::refuse_closed(device);
   const backend::RelaxedCaptureMode relaxed(device.backend());
   void* pointer = nullptr;
-  try {
-    backend::Checked(device.backend()).pinned_allocate(&pointer, bytes);
-  } catch (...) {
-    if (uses != nullptr) uses->end(backend::DeviceUses::Kind::buffer, bytes);
-    throw;
-  }
+  backend::Checked(device.backend()).pinned_allocate(&pointer, bytes);
   return pointer;
 }
 
-void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept {
-  {
-    const backend::RelaxedCaptureMode relaxed(device.backend());
-    backend::WarnOnError(device.backend()).pinned_free(pointer);
-  }
-  if (backend::DeviceUses* const uses = device.backend().uses()) uses->end(backend::DeviceUses::Kind::buffer, bytes);
+void free_pinned(Device device, void* pointer) noexcept {
+  const backend::RelaxedCaptureMode relaxed(device.backend());
+  backend::WarnOnError(device.backend()).pinned_free(pointer);
 }
 
 void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept {

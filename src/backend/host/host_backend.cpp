@@ -21,18 +21,17 @@ Result HostBackend::refuse_caller() const {
   if (executing())
     return fail(ErrorCode::not_permitted,
                 "host functions, kernels and user objects' destructors must not call the device runtime");
-  if (device_.has_sticky_error() && !CleaningUp::underway())
+  if (device_.has_sticky_error())
     return fail(
         ErrorCode::launch_failure,
         text::format("an operation of this device failed earlier: {}. As on CUDA, the device stays unusable until "
                      "{} ends",
-                     device_.sticky_error(), &face_ == this ? "the process" : "its HostSimulator"));
+                     device_.sticky_error(), of_simulator() ? "its HostSimulator" : "the process"));
   return ErrorCode::success;
 }
 
 Result HostBackend::next_failure(Call call) const {
-  if (CleaningUp::underway()) return ErrorCode::success;
-  const auto happened = runtime_.failures.next(call, face_);
+  const auto happened = runtime_.failures.next(call, *this);
   return happened ? fail(happened->code, happened->detail) : Result(ErrorCode::success);
 }
 
@@ -156,7 +155,7 @@ Backend* host_backend_of(StreamHandle stream) {
   host::HostRuntime::for_each([&](host::HostRuntime& runtime) {
     const std::lock_guard lock(runtime.mutex);
     if (const auto known = runtime.streams.find(stream); known != runtime.streams.end())
-      found = known->second->device->face;
+      found = known->second->device->backend;
   });
   return found;
 }

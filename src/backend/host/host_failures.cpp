@@ -6,7 +6,6 @@
 #include "backend/backend.h"
 #include "backend/host/failure_text.h"
 #include "backend/host/host_runtime.h"
-#include "backend/objects/device_uses.h"
 #include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -35,14 +34,14 @@ FailurePlan& injected_failures() {
 namespace {
 
 bool is_host_device(const backend::Backend& device) {
-  if (device.uses() != nullptr) return true;  // that of a HostSimulator
+  if (device.of_simulator()) return true;
   const std::vector<backend::Backend*>& all = backend::host_backends();
   return std::find(all.begin(), all.end(), &device) != all.end();
 }
 
 }  // namespace
 
-InjectedFailure::InjectedFailure(const HostFailure& failure) : device_(failure.device) {
+InjectedFailure::InjectedFailure(const HostFailure& failure) {
   const auto call = backend::host::find_call(failure.call);
   if (!call)
     throw UsageError(
@@ -56,16 +55,12 @@ InjectedFailure::InjectedFailure(const HostFailure& failure) : device_(failure.d
     throw UsageError(
         text::format("InjectedFailure expected a host device, since no call of another can be made to fail; found {}",
                      failure.device->str()));
-  backend::DeviceUse use;
-  if (device_) use = backend::DeviceUse(*device_, backend::DeviceUses::Kind::failure);
   id_ = backend::host::injected_failures().add({call, failure.code, failure.nth, device});
-  use.detach();
 }
 
 InjectedFailure::~InjectedFailure() {
   if (support::forked()) return;
   backend::host::injected_failures().remove(id_);
-  if (device_) backend::end_use(*device_, backend::DeviceUses::Kind::failure);
 }
 
 bool InjectedFailure::happened() const noexcept {

@@ -51,25 +51,6 @@ HostRuntime::HostRuntime(const HostDeviceOptions& options, Identity identity) : 
   runtimes().all.push_back(this);
 }
 
-HostRuntime::~HostRuntime() {
-  {
-    const std::lock_guard lock(runtimes().mutex);
-    std::erase(runtimes().all, this);
-  }
-  {
-    const std::lock_guard lock(mutex);
-    execs.clear();
-    for (const auto& [address, known] : graph_memory)
-      if (const std::shared_ptr<GraphMemory> memory = known.lock()) memory->set_freed();
-    nodes.clear();
-    inner_graphs.clear();
-    graphs.clear();
-  }
-  wait_until_idle();  // for user objects, which the graphs held
-  for (const auto& [address, block] : pinned)
-    ::operator delete (reinterpret_cast<void*>(address), std::align_val_t{DeviceMemory::alignment});
-}
-
 HostRuntime& HostRuntime::instance() {
   // Never destroyed: operations may still run when the process leaves main().
   static support::Immortal<HostRuntime> runtime(host_device_options(),

@@ -36,7 +36,7 @@ struct PinnedBlock {
 /// Devices that can use each other's streams, events and memory, and everything that is made on them. There is one for
 /// the host devices of the process, and one for each HostSimulator: these know nothing of each other.
 ///
-/// Thread-safe, with `mutex` as each member says. Destroyed when its devices are idle and nothing calls them.
+/// Thread-safe, with `mutex` as each member says. Never destroyed.
 struct HostRuntime {
   /// Properties of a runtime that users cannot set.
   struct Identity {
@@ -46,13 +46,12 @@ struct HostRuntime {
   };
 
   HostRuntime(const HostDeviceOptions& options, Identity identity);
-  ~HostRuntime();
   HostRuntime(const HostRuntime&) = delete;
   HostRuntime& operator=(const HostRuntime&) = delete;
 
   /// The runtime of the host devices of the process, made at their first use.
   static HostRuntime& instance();
-  /// Calls `f` for every runtime; none is destroyed meanwhile. `f` may lock `mutex`.
+  /// Calls `f` for every runtime, under a mutex. `f` may lock that of the runtime.
   static void for_each(const std::function<void(HostRuntime&)>& f);
 
   std::mutex mutex;                                    ///< guards what follows, unless that is said to be thread-safe

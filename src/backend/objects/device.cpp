@@ -5,7 +5,6 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "backend/objects/device_name.h"
-#include "backend/objects/device_uses.h"
 #include "backend/objects/open_guards.h"
 #include "backend/objects/thread_tag.h"
 #include "reprise/public_call.h"
@@ -51,9 +50,9 @@ int Device::index() const noexcept {
 
 std::string Device::str() const {
   // Every capture notes it.
-  const char* const kind = type() == DeviceType::cuda    ? "cuda:"
-                           : backend_->uses() != nullptr ? "host-simulator:"
-                                                         : "host:";
+  const char* const kind = type() == DeviceType::cuda ? "cuda:"
+                           : backend_->of_simulator() ? "host-simulator:"
+                                                      : "host:";
   return kind + std::to_string(index());
 }
 
@@ -114,7 +113,6 @@ DeviceGuard::DeviceGuard(Device device)
     : device_(device), number_(backend::next_guard_number()), thread_(backend::thread_tag()) {
   OpenDeviceGuards& open = OpenDeviceGuards::of_thread();
   open.reserve();
-  backend::DeviceUse(device, backend::DeviceUses::Kind::guard).detach();
   const backend::Framework* const framework = backend::keeper_of_current(device);
   open.begin(number_, {guarded_backend, framework != nullptr ? framework->current_device() : -1});
   backend::set_current_device(device);
@@ -144,7 +142,6 @@ DeviceGuard::~DeviceGuard() {
         "A StreamGuard or DeviceGuard ended on another thread than it began on, and changed nothing: what it made "
         "current stays current on its own thread. End each guard on the thread that made it.");
   }
-  backend::end_use(device_, backend::DeviceUses::Kind::guard);
 }
 
 void backend::set_current_device(Device device) noexcept {

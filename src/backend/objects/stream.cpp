@@ -9,7 +9,6 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "backend/objects/captured_events.h"
-#include "backend/objects/device_uses.h"
 #include "backend/objects/kept_streams.h"
 #include "backend/objects/open_guards.h"
 #include "backend/objects/thread_tag.h"
@@ -27,7 +26,6 @@ namespace reprise {
 namespace {
 
 using backend::Checked;
-using UseKind = backend::DeviceUses::Kind;
 
 struct CurrentStream {
   backend::Backend* backend;
@@ -174,14 +172,12 @@ std::uint64_t StreamRef::capture_id() const {
 
 Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr), options_(options) {
   const detail::PublicCall call("Stream");
-  backend::DeviceUse use(device, UseKind::stream);
   StreamHandle handle = backend::take_kept_stream(device, options);
   if (handle == nullptr) {
     const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
     Checked(device.backend()).stream_create(&handle, flags, options.priority);
   }
   ref_ = StreamRef(device, handle);
-  use.detach();
   backend::TrackedStream::add(ref_);
 }
 
@@ -193,7 +189,6 @@ Stream::~Stream() {
     backend::keep_stream(ref_, options_);
   else
     backend::WarnOnError(ref_.device().backend()).stream_destroy(ref_.native());
-  backend::end_use(ref_.device(), UseKind::stream);
 }
 
 Stream::Stream(Stream&& other) noexcept

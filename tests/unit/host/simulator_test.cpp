@@ -279,17 +279,6 @@ TEST(HostSimulator, RefusesTheMemoryThatHostDevicesRefuse) {
               HasSubstr("memory_bytes should be from"));
 }
 
-TEST(HostSimulator, IsOneOfSixteenAtMost) {
-  std::vector<std::unique_ptr<HostSimulator>> all(16);
-  for (auto& each : all) each = std::make_unique<HostSimulator>();
-  EXPECT_THAT(text_of<UsageError>([] { HostSimulator(); }),
-              AllOf(HasSubstr("expected fewer than 16"), HasSubstr("found 16"), HasSubstr("destroy")));
-  all.pop_back();
-  const HostSimulator next;
-  const Stream stream(next.device());
-  stream.synchronize();
-}
-
 TEST(HostSimulator, CanBeMadeByManyThreadsAtOnce) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i)
