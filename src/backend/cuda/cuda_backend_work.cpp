@@ -28,7 +28,7 @@ class FunctionsOfRecords {
     if (known == params_.end() || index >= known->second.size() || known->second[index].size != param->size) return;
     param->whole = known->second[index].whole;
     param->type = known->second[index].type;
-    param->members = known->second[index].members;
+    param->cleared = known->second[index].cleared;
   }
 
  private:
