@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "c_api/c_names.h"
 #include "c_api/objects.h"
 #include "c_api/status.h"
 #include "reprise/capture_report.h"
@@ -83,14 +82,14 @@ reprise_status reprise_graph_dump_dot(const reprise_graph* graph, const char* pa
 reprise_status reprise_graph_report_text(const reprise_graph* graph, char* buffer, size_t size, size_t* length) {
   return guarded("reprise_graph_report_text", [&] {
     const std::optional<CaptureReport>& report = graph_of(graph).capture_report();
-    write_text(report ? in_c_names(report->str()) : std::string(), buffer, size, length);
+    write_text(report ? report->str() : std::string(), buffer, size, length);
   });
 }
 
 reprise_status reprise_graph_report_json(const reprise_graph* graph, char* buffer, size_t size, size_t* length) {
   return guarded("reprise_graph_report_json", [&] {
     const std::optional<CaptureReport>& report = graph_of(graph).capture_report();
-    write_text(report ? in_c_names(reprise::to_json(*report)) : std::string(), buffer, size, length);
+    write_text(report ? reprise::to_json(*report) : std::string(), buffer, size, length);
   });
 }
 

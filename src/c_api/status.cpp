@@ -7,7 +7,6 @@
 #include <new>
 #include <string>
 
-#include "c_api/c_names.h"
 #include "reprise/error.h"
 #include "reprise/graph_update.h"
 #include "reprise/liveness.h"
@@ -35,7 +34,7 @@ reprise_status note(const char* call, reprise_status status, int code, std::stri
   last.code = code;
   last.no_memory = true;
   last.text.clear();
-  last.text = error_in_c_names(call, text);
+  last.text = text::format("{}: {}", call, text);
   last.no_memory = false;
   return status;
 } catch (...) {

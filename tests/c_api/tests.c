@@ -43,7 +43,7 @@ const struct c_test c_tests[] = {
     {"CGraphs", "AreWrittenAsDot", a_graph_is_written_as_dot},
     {"CGraphs", "TheMemoryOfOneIsCounted", the_memory_of_a_graph_is_counted},
     {"CInterface", "NullIsRefusedWithTheNameOfTheParameter", null_is_refused_with_the_name_of_the_parameter},
-    {"CInterface", "TextsHaveTheNamesOfThisInterface", texts_have_the_names_of_this_interface},
+    {"CInterface", "TextsBeginWithTheFunctionThatFailed", texts_begin_with_the_function_that_failed},
     {"CInterface", "StructsOfOtherVersionsAreReadAsFarAsTheyGo", structs_of_other_versions_are_read_as_far_as_they_go},
     {"CInterface", "ATextIsCutToTheSizeOfTheBuffer", a_text_is_cut_to_the_size_of_the_buffer},
     {"CInterface", "DevicesAreFoundByTheirTexts", devices_are_found_by_their_texts},

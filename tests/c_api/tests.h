@@ -36,7 +36,7 @@ void a_graph_is_written_as_dot(void);
 void the_memory_of_a_graph_is_counted(void);
 
 void null_is_refused_with_the_name_of_the_parameter(void);
-void texts_have_the_names_of_this_interface(void);
+void texts_begin_with_the_function_that_failed(void);
 void structs_of_other_versions_are_read_as_far_as_they_go(void);
 void a_text_is_cut_to_the_size_of_the_buffer(void);
 void devices_are_found_by_their_texts(void);

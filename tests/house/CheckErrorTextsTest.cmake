@@ -78,11 +78,6 @@ set(cmake [[
 message(FATAL_ERROR "expected the folder of ${name} "
   "in the toolkit")
 ]])
-set(c_names [[
-constexpr Name names[] = {
-    {"expected a count of `n` or more, and", "count"},
-    {"capture", "reprise_capture"},
-]])
 set(script [[
 fail "the script $name cannot be run here"
 ]])
@@ -123,7 +118,6 @@ function(expect code expected)
   file(WRITE "${FOLDER}/include/reprise/status.h" "${status}")
   file(WRITE "${FOLDER}/tools/reprise/main.cpp" "${tool}")
   file(WRITE "${FOLDER}/cmake/Find.cmake" "${cmake}")
-  file(WRITE "${FOLDER}/src/c_api/c_names.cpp" "${c_names}")
   file(WRITE "${FOLDER}/scripts/lib.sh" "${script}")
   file(WRITE "${FOLDER}/docs/troubleshooting.md" "${page}")
   execute_process(COMMAND "${CHECK}" "${FOLDER}" RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -166,8 +160,6 @@ expect_with(page "### `is not known`" "### `is not known`\n### `is not known`" 1
 expect_with(page "### `is not known`" "### `is not`" 1 "expected a heading of ten characters or more")
 expect_with(names "case 209" "case 210" 1 "no heading \"210 cudaErrorNoKernelImageForDevice\"")
 expect_with(names "too new" "too old" 1 "lacks \"The kernel has no code for this GPU, since it is too old\"")
-expect_with(c_names "or more" "or less" 1
-  "src/c_api/c_names.cpp: no source has \"expected a count of `n` or less, and\" any more")
 expect_with(rules "for none" "for all" 1 "docs/troubleshooting.md lacks \"a stream waits for all\"")
 expect_with(rules "and go on" "or not" 1 "docs/troubleshooting.md lacks \"end it, or not\"")
 foreach(beginning IN ITEMS "As above." "As 901: see there." "Likewise, of streams." "The same, in the report.")
