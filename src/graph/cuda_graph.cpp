@@ -154,7 +154,6 @@ void CUDAGraph::Impl::begin_on_current_stream(const char* call, const GraphOptio
 }
 
 void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const GraphOptions& wanted) {
-  backend::require_not_forked(backend::Call::stream_begin_capture);
   last_report.reset();
   memory::ReleaseQueue::drain();
   refuse_destroyed(call);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/check.h"
 #include "backend/simulator_end.h"
 #include "backend/stream_end.h"
 #include "memory/allocator_impl.h"
@@ -74,7 +73,6 @@ void memory::return_held_back_blocks(const Device& device) noexcept {
 }
 
 CachingAllocator& CachingAllocator::of(Device device) {
-  backend::require_not_forked(backend::Call::memory_allocate);
   // The allocator that this thread used last, found without the mutex.
   thread_local CachingAllocator* last = nullptr;
   if (last != nullptr && last->device() == device) return *last;
@@ -92,7 +90,6 @@ CachingAllocator::~CachingAllocator() = default;
 
 void* CachingAllocator::allocate(std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("CachingAllocator::allocate");
-  backend::require_not_forked(backend::Call::memory_allocate);
   return impl_->allocate(bytes, stream);
 }
 
@@ -102,13 +99,11 @@ void CachingAllocator::deallocate(void* pointer) {
 }
 
 void CachingAllocator::record_stream(void* pointer, const StreamRef& stream) {
-  backend::require_not_forked(backend::Call::event_record);
   impl_->record_stream(pointer, stream);
 }
 
 void CachingAllocator::empty_cache() {
   const detail::PublicCall call("CachingAllocator::empty_cache");
-  backend::require_not_forked(backend::Call::memory_free);
   if (impl_->has_gone_streams()) {
     const captures::NoneBegins none_begins;
     if (!none_begins.any_underway()) impl_->synchronize_device();
@@ -117,17 +112,14 @@ void CachingAllocator::empty_cache() {
 }
 
 PoolStatistics CachingAllocator::statistics() const {
-  backend::require_not_forked(backend::Call::memory_info);
   return impl_->statistics();
 }
 
 PoolStatistics CachingAllocator::statistics(MempoolId pool) const {
-  backend::require_not_forked(backend::Call::memory_info);
   return impl_->statistics(pool);
 }
 
 void CachingAllocator::reset_peak() {
-  backend::require_not_forked(backend::Call::memory_info);
   impl_->reset_peak();
 }
 

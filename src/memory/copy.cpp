@@ -30,7 +30,6 @@ std::string block_text(const Device& device, const char* what, const void* addre
 // The runtime would write or read the next block of the segment.
 void require_within_block(const Device& device, backend::Call call, const char* what, const void* address,
                           std::size_t bytes, SourceLocation where = SourceLocation::current()) {
-  backend::require_not_forked(call, where);
   if (memory::exceeded_block(device, address, bytes)) [[unlikely]]
     backend::raise_refused(call, ErrorCode::invalid_value,
                            text::format("{}, and {} bytes go past its end", block_text(device, what, address), bytes),

@@ -6,7 +6,6 @@
 #include <exception>
 #include <new>
 
-#include "backend/check.h"
 #include "backend/host/capture/work_watch.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -17,7 +16,10 @@ namespace reprise::backend::host {
 
 Result HostBackend::refuse_caller() const {
   if (support::forked()) [[unlikely]]
-    return fail(ErrorCode::not_initialized, forked_detail);
+    return fail(ErrorCode::not_initialized,
+                "this process is a child that fork() made of a process that had used a device, and has none of its "
+                "threads; as with CUDA, fork before the first use of a device, or start another program (exec) in the "
+                "child");
   if (executing())
     return fail(ErrorCode::not_permitted,
                 "host functions, kernels and user objects' destructors must not call the device runtime");

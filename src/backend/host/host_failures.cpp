@@ -6,7 +6,6 @@
 #include "backend/backend.h"
 #include "backend/host/failure_text.h"
 #include "backend/host/host_runtime.h"
-#include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -59,7 +58,6 @@ InjectedFailure::InjectedFailure(const HostFailure& failure) {
 }
 
 InjectedFailure::~InjectedFailure() {
-  if (support::forked()) return;
   backend::host::injected_failures().remove(id_);
 }
 

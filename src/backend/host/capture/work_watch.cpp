@@ -9,26 +9,22 @@
 #include "backend/rules/call_stack.h"
 #include "backend/rules/cuda_calls.h"
 #include "backend/rules/work_call.h"
-#include "support/forked.h"
 
 namespace reprise::backend::host {
 
 HostWorkWatch::HostWorkWatch(HostRuntime& runtime, HostDevice& device, StreamHandle stream, GraphNodeHandle last)
     : runtime_(runtime), last_(last) {
-  if (support::forked()) return;
   const std::lock_guard lock(runtime_.mutex);
   stream_ = runtime_.find(stream, device);
   runtime_.work_watches.push_back(this);
 }
 
 HostWorkWatch::~HostWorkWatch() {
-  if (support::forked()) return;
   const std::lock_guard lock(runtime_.mutex);
   std::erase(runtime_.work_watches, this);
 }
 
 std::optional<CaptureFindings::ObservedCall> HostWorkWatch::first() const {
-  if (support::forked()) return std::nullopt;
   const std::lock_guard lock(runtime_.mutex);
   return call_;
 }

@@ -93,10 +93,6 @@ HostSimulator::HostSimulator(const HostDeviceOptions& options) {
                      "{}; make a HostSimulator for each device, or use configure_host_devices()",
                      options.devices));
   backend::host::check_host_device_options(options);
-  if (support::forked())
-    throw UsageError(
-        "HostSimulator expected a process that may use devices; found a child that fork() made of a process that had "
-        "used one; fork before the first use of a device, or start another program (exec) in the child");
   device_ = &backend::host::simulators().take(options);
   device_->begin(options);
 }
@@ -113,7 +109,6 @@ Device HostSimulator::device() const noexcept {
 }
 
 std::vector<HostRace> HostSimulator::races() const {
-  if (support::forked()) return {};
   if (device_->runtime.races == nullptr)
     throw UsageError(
         "HostSimulator::races() expected a simulator that looks for races; found one without; set "
