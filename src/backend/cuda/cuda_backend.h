@@ -11,7 +11,6 @@
 #include "backend/cuda/capture_watch.h"
 #include "backend/cuda/cuda_monitor.h"
 #include "backend/cuda/driver_api.h"
-#include "backend/cuda/work_watch.h"
 
 namespace reprise::backend::cuda {
 
@@ -80,8 +79,6 @@ class CudaBackend final : public Backend {
   Result finish(CallSite site, CUresult result) const {
     if (result != CUDA_SUCCESS) [[unlikely]]
       return note_failure(site, result);
-    if (site.has_stream && CudaWorkWatch::any()) [[unlikely]]
-      CudaWorkWatch::note_own(site.call, site.stream);
     return ErrorCode::success;
   }
   Result note_failure(CallSite site, CUresult result) const;

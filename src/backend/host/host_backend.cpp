@@ -6,7 +6,6 @@
 #include <exception>
 #include <new>
 
-#include "backend/host/capture/work_watch.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -41,7 +40,6 @@ Result HostBackend::next_failure(Call call) const {
 void HostBackend::finish(Lock& lock, Call call, const Result& result) const noexcept try {
   if (!lock.owns_lock()) lock.lock();  // after a wait
   if (result.failed() && runtime_.watchers > 0) note_refused(runtime_, call, result);
-  if (!result.failed()) HostWorkWatch::note(runtime_, call);
   const bool incomplete = lacks_stacks(runtime_);
   lock.unlock();
   if (incomplete) add_stacks(runtime_);

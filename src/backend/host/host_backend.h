@@ -44,10 +44,9 @@ class HostBackend final : public Backend {
         return refused;
       Result result = injected(call);
       Lock lock(runtime_.mutex);
-      const bool watched = runtime_.watchers > 0 || !runtime_.work_watches.empty();
       if (!result.failed()) [[likely]]
         result = std::forward<Body>(body)(lock);
-      if (result.failed() || watched) [[unlikely]]
+      if (result.failed() || runtime_.watchers > 0) [[unlikely]]
         finish(lock, call, result);
       return result;
     } catch (...) {

@@ -3,8 +3,6 @@
 
 #include <mutex>
 
-#include "backend/host/capture/work_watch.h"
-
 namespace reprise::backend::host {
 
 CaptureFindings HostMonitor::describe_capture(StreamHandle handle) const {
@@ -32,10 +30,6 @@ std::shared_ptr<void> HostMonitor::watch_calls(std::string*) {
             const std::lock_guard lock(runtime_.mutex);
             --runtime_.watchers;
           }};
-}
-
-std::unique_ptr<WorkWatch> HostMonitor::watch_work(StreamHandle stream, GraphNodeHandle last) {
-  return std::make_unique<HostWorkWatch>(runtime_, device_, stream, last);
 }
 
 std::unordered_map<GraphNodeHandle, std::uint64_t> HostMonitor::profiler_ids(GraphHandle, GraphExecHandle,

@@ -25,8 +25,6 @@
 
 namespace reprise::backend::host {
 
-class HostWorkWatch;
-
 /// Pinned memory of the host.
 struct PinnedBlock {
   std::size_t bytes;
@@ -61,7 +59,6 @@ struct HostRuntime {
   std::vector<std::unique_ptr<HostDevice>> devices;    ///< constant
   std::vector<std::shared_ptr<HostCapture>> captures;  ///< underway
   int watchers = 0;                                    ///< number of watches of all calls during captures
-  std::vector<HostWorkWatch*> work_watches;            ///< of streams during captures
   std::map<std::uintptr_t, PinnedBlock> pinned;        ///< by address
 
   // Live objects, owned by these tables.

@@ -325,20 +325,6 @@ CallClass class_of(Call call) noexcept {
   return class_of_call[static_cast<std::size_t>(call)];
 }
 
-bool gives_work(Call call) noexcept {
-  switch (class_of(call)) {
-    case CallClass::stream_work:
-      return call != Call::event_record && call != Call::stream_priority;
-    case CallClass::stream_launch_only:
-    case CallClass::stream_allocation:
-    case CallClass::join:
-    case CallClass::capture_update:
-      return true;
-    default:
-      return false;
-  }
-}
-
 std::optional<CallClass> class_of(std::string_view cuda_name) noexcept {
   const CudaCall* const call = find_cuda_call(cuda_name);
   return call != nullptr ? std::optional(call->call_class) : std::nullopt;

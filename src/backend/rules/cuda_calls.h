@@ -28,9 +28,6 @@ CallClass class_of(Call call) noexcept;
 /// name.
 std::optional<CallClass> class_of(std::string_view cuda_name) noexcept;
 
-/// True if the call submits work to its stream, which is a node if the stream captures, or has the stream wait.
-bool gives_work(Call call) noexcept;
-
 /// All known calls, class by class.
 std::span<const CudaCall> cuda_calls() noexcept;
 
