@@ -58,10 +58,6 @@ struct HostFailure {
 ///     EXPECT_THROW(capture(graph, body), BackendError);
 ///     EXPECT_TRUE(failure.happened());
 ///
-/// The environment variable `REPRISE_HOST_FAIL` does the same from the first use of a device on: a comma-separated list
-/// of `call[:nth[:code]]`, for example `cuMemAlloc,cuMemFree:2:launch_failure`. The code is a name of ErrorCode, CUDA's
-/// name of it or the number, and `unknown` by default.
-///
 /// Any number can be injected at once. Thread-safe.
 class REPRISE_EXPORT InjectedFailure {
  public:

@@ -56,7 +56,6 @@ TEST(RepriseDoctor, SaysWhatTheEnvironmentSets) {
       {"REPRISE_HOST_RACES=1", "host devices look for races"},
       {"REPRISE_HOST_SCHEDULER=7", "host devices run one operation at a time, in the order of seed 7"},
       {"REPRISE_HOST_SCHEDULER=threads", "work of host devices runs on threads, as by default"},
-      {"REPRISE_HOST_FAIL=cuMemAlloc:2,cuGraphLaunch", "2 calls of host devices fail"},
       {"REPRISE_HOST_DEVICE=2", "unknown: programs do not read it, probably a typing error of REPRISE_HOST_DEVICES"},
       {"REPRISE_LOGS=info", "unknown: programs do not read it, probably a typing error of REPRISE_LOG"},
       {"REPRISE_TORCH_DIR=/x",
@@ -101,7 +100,6 @@ TEST(RepriseDoctor, ExitsWith2WhereAVariableHasAValueThatCannotBeUsed) {
       {"REPRISE_HOST_PROTECT=yes", "should be a whole number from 0 to 1, but it is \"yes\""},
       {"REPRISE_HOST_RACES=2", "should be a whole number from 0 to 1, but it is \"2\""},
       {"REPRISE_HOST_SCHEDULER=fast", "should be `threads`, or a whole number from 0 as the seed"},
-      {"REPRISE_HOST_FAIL=nothing:1", "expected call[:nth[:code]] with a call of the runtime"},
   };
   for (const auto& [setting, error] : wrong) {
     const Outcome outcome = run_doctor({}, {setting});

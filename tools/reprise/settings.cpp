@@ -11,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "backend/host/failure_text.h"
 #include "backend/host/host_settings.h"
 #include "backend/objects/device_name.h"
 #include "backend/objects/log_level_names.h"
@@ -39,11 +38,6 @@ std::string effect_of_scheduler() {
   const auto seed = host::settings::scheduler_seed();
   if (!seed) return "work of host devices runs on threads, as by default";
   return text::format("host devices run one operation at a time, in the order of seed {}", *seed);
-}
-
-std::string effect_of_failures() {
-  const std::size_t count = host::failures_from_environment().size();
-  return text::format("{} call{} of host devices fail{}", count, count == 1 ? "" : "s", count == 1 ? "s" : "");
 }
 
 std::string effect_of_driver_version(const CudaInstallation& cuda) {
@@ -107,7 +101,6 @@ constexpr Variable variables[] = {
      [](std::string_view, Cuda) {
        return text::format("the number of host devices is {}", host::settings::devices());
      }},
-    {"REPRISE_HOST_FAIL", [](std::string_view, Cuda) { return effect_of_failures(); }},
     {"REPRISE_HOST_MEMORY",
      [](std::string_view, Cuda) {
        return text::format("each host device has {} bytes of memory", host::settings::memory_bytes(0));

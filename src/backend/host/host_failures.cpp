@@ -2,29 +2,40 @@
 #include "reprise/host_device.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "backend/backend.h"
-#include "backend/host/failure_text.h"
 #include "backend/host/host_runtime.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
-// Failures injected by program or by environment, of all host devices of the process.
+// Failures injected by program, of all host devices of the process.
 
 namespace reprise {
 namespace backend::host {
 namespace {
 
-struct EnvironmentsPlan : FailurePlan {
-  EnvironmentsPlan() {
-    for (const Failure& each : failures_from_environment()) add(each);
-  }
+constexpr std::pair<std::string_view, Call> call_names[] = {
+#define REPRISE_CALL(name, cuda, parameters, arguments) {#name, Call::name}, {cuda, Call::name},
+#include "backend/calls.def"
 };
+
+// The call of that name: the driver's, in any of its versions, or that of Backend. nullopt if there is none.
+std::optional<Call> find_call(std::string_view name) {
+  // In the same form as in reports of other devices.
+  for (const std::string_view version : {"_v2", "_v3", "_v4"})
+    if (name.ends_with(version)) name.remove_suffix(version.size());
+  const auto* const found = std::ranges::find(call_names, name, &std::pair<std::string_view, Call>::first);
+  return found == std::end(call_names) ? std::nullopt : std::optional(found->second);
+}
 
 }  // namespace
 
 FailurePlan& injected_failures() {
-  static support::Immortal<EnvironmentsPlan> plan;  // devices call it until the process ends
+  static support::Immortal<FailurePlan> plan;  // devices call it until the process ends
   return *plan;
 }
 

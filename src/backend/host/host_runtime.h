@@ -119,7 +119,7 @@ struct HostRuntime {
 HostDeviceOptions host_device_options();
 /// \throws UsageError if a value is out of range.
 void check_host_device_options(const HostDeviceOptions& options);
-/// The failures that were injected and have not happened; at the beginning those requested by the environment.
+/// The failures that were injected and have not happened.
 FailurePlan& injected_failures();
 
 /// The block of an address.
