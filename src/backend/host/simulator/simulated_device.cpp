@@ -16,9 +16,9 @@ namespace reprise::backend::host {
 /// The device of a HostSimulator, on a runtime of its own. It is never destroyed: what outlives its simulator stays
 /// valid, and a later simulator with equal options uses it again, once nothing is left on it.
 struct SimulatedDevice {
-  SimulatedDevice(const HostDeviceOptions& options, int number)
-      : options(options),
-        runtime(options, {.kind = "host-simulator",
+  SimulatedDevice(const HostDeviceOptions& wanted, int number)
+      : options(wanted),
+        runtime(wanted, {.kind = "host-simulator",
                           .first_index = number,
                           .races = [this](const HostRace& race) { races.push_back(race); }}),
         backend(runtime, *runtime.devices.front(), true) {}
