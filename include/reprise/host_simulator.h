@@ -66,8 +66,7 @@ struct REPRISE_EXPORT HostRace {
 class REPRISE_EXPORT HostSimulator {
  public:
   /// The environment variables of host devices do not matter.
-  /// \throws UsageError if `devices` is not 1 or another option is out of range; Error if the system has not enough
-  /// addresses for the memory.
+  /// \throws UsageError if an option is out of range; Error if the system has not enough addresses for the memory.
   explicit HostSimulator(const HostDeviceOptions& options = {});
   ~HostSimulator();
   HostSimulator(const HostSimulator&) = delete;

@@ -40,6 +40,7 @@ struct HostRuntime {
   struct Identity {
     std::string kind = "host";   ///< of its devices, as their names have it
     int first_index = 0;         ///< of its devices
+    int devices = 1;             ///< how many there are
     RaceCheck::Sink races = {};  ///< called for each race, with `mutex` locked
   };
 
@@ -115,10 +116,6 @@ struct HostRuntime {
   void forget_inner(const HostGraph& graph) noexcept;
 };
 
-/// The options of HostRuntime::instance(): by configure_host_devices(), else by the environment.
-HostDeviceOptions host_device_options();
-/// \throws UsageError if a value is out of range.
-void check_host_device_options(const HostDeviceOptions& options);
 /// The failures that were injected and have not happened.
 FailurePlan& injected_failures();
 

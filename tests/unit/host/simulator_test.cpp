@@ -269,11 +269,6 @@ TEST(HostSimulator, ProtectsItsMemoryIfItIsAskedTo) {
       "the host read from device memory at 0x[0-9a-f]+ outside of any operation");
 }
 
-TEST(HostSimulator, IsOneDevice) {
-  EXPECT_THAT(text_of<UsageError>([] { HostSimulator({.devices = 2}); }),
-              AllOf(HasSubstr("to be 1"), HasSubstr("found 2"), HasSubstr("a HostSimulator for each device")));
-}
-
 TEST(HostSimulator, RefusesTheMemoryThatHostDevicesRefuse) {
   EXPECT_THAT(text_of<UsageError>([] { HostSimulator({.memory_bytes = 1}); }),
               HasSubstr("memory_bytes should be from"));

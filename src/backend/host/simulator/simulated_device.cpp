@@ -4,6 +4,7 @@
 
 #include "backend/host/host_backend.h"
 #include "backend/host/host_runtime.h"
+#include "backend/host/host_settings.h"
 #include "backend/host/run/seeded_chooser.h"
 #include "backend/simulator_end.h"
 #include "reprise/host_simulator.h"
@@ -19,8 +20,8 @@ struct SimulatedDevice {
   SimulatedDevice(const HostDeviceOptions& wanted, int number)
       : options(wanted),
         runtime(wanted, {.kind = "host-simulator",
-                          .first_index = number,
-                          .races = [this](const HostRace& race) { races.push_back(race); }}),
+                         .first_index = number,
+                         .races = [this](const HostRace& race) { races.push_back(race); }}),
         backend(runtime, *runtime.devices.front(), true) {}
 
   bool fits(const HostDeviceOptions& wanted) const {
@@ -87,12 +88,10 @@ Simulators& simulators() {
 namespace reprise {
 
 HostSimulator::HostSimulator(const HostDeviceOptions& options) {
-  if (options.devices != 1)
-    throw UsageError(
-        text::format("HostSimulator expected HostDeviceOptions::devices to be 1, since it simulates one device; found "
-                     "{}; make a HostSimulator for each device, or use configure_host_devices()",
-                     options.devices));
-  backend::host::check_host_device_options(options);
+  namespace settings = backend::host::settings;
+  if (options.memory_bytes < settings::least_memory || options.memory_bytes > settings::most_memory)
+    throw UsageError(text::format("HostDeviceOptions::memory_bytes should be from {} to {}, but it is {}",
+                                  settings::least_memory, settings::most_memory, options.memory_bytes));
   device_ = &backend::host::simulators().take(options);
   device_->begin(options);
 }
