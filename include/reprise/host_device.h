@@ -16,10 +16,9 @@
 
 namespace reprise {
 
-/// Properties of simulated devices: of those of the process, by configure_host_devices() or else by the environment
-/// variables, which are read once, at the first use of a device; or of a HostSimulator.
+/// Properties of a HostSimulator. Those of the host devices of the process are set by the environment variables, which
+/// are read once, at the first use of a device; `REPRISE_HOST_DEVICES` is their number, 1 to 16.
 struct HostDeviceOptions {
-  int devices = 1;  ///< number of devices, 1 to 16; `REPRISE_HOST_DEVICES`. 1 for a HostSimulator
   std::size_t memory_bytes = std::size_t{4} << 30;  ///< memory of each, in bytes; `REPRISE_HOST_MEMORY`
   /// Makes device memory inaccessible except during operations of the device: a read or write by other host code ends
   /// the process, and prints the address, its block and the stack. `REPRISE_HOST_PROTECT=1`. Slow: page tables change
@@ -34,10 +33,6 @@ struct HostDeviceOptions {
   /// same order. `REPRISE_HOST_SCHEDULER=threads`, or the seed.
   std::optional<std::uint64_t> scheduler_seed = {};
 };
-
-/// Overrides the environment variables. Must be called before any device is used.
-/// \throws UsageError if a device is in use already, or a value is out of range.
-REPRISE_EXPORT void configure_host_devices(const HostDeviceOptions& options);
 
 /// A call of the simulated devices that fails.
 struct HostFailure {
@@ -58,10 +53,6 @@ struct HostFailure {
 ///     EXPECT_THROW(capture(graph, body), BackendError);
 ///     EXPECT_TRUE(failure.happened());
 ///
-/// The environment variable `REPRISE_HOST_FAIL` does the same from the first use of a device on: a comma-separated list
-/// of `call[:nth[:code]]`, for example `cuMemAlloc,cuMemFree:2:launch_failure`. The code is a name of ErrorCode, CUDA's
-/// name of it or the number, and `unknown` by default.
-///
 /// Any number can be injected at once. Thread-safe.
 class REPRISE_EXPORT InjectedFailure {
  public:
@@ -76,7 +67,6 @@ class REPRISE_EXPORT InjectedFailure {
   bool happened() const noexcept;
 
  private:
-  std::optional<Device> device_;
   std::uint64_t id_;
 };
 

@@ -15,6 +15,10 @@
 
 namespace reprise {
 
+namespace backend::host {
+struct SimulatedDevice;
+}
+
 /// Two operations that touch the same memory, of which at least one writes, and that nothing orders. See
 /// docs/host-device.md, "Looking for races".
 struct REPRISE_EXPORT HostRace {
@@ -53,16 +57,16 @@ struct REPRISE_EXPORT HostRace {
 /// works with it alone: not with streams, events and memory of another simulator or of the host devices of the process.
 /// The device is not among devices(), never default_device(), and tensors of libtorch cannot use it.
 ///
-/// *Its end* waits for all work of the device. What still uses the device then (buffers, streams, events, graphs,
-/// generators, guards) keeps it open, which a warning says; the device is closed with the last of these. Device and
-/// StreamRef values keep nothing open, and must not be used afterwards.
+/// *Its end* waits for all work of the device. The device itself is kept: what outlives the simulator (buffers,
+/// streams, graphs, Device values) stays valid. A later simulator with equal options, whatever its seed, uses the
+/// device again once its memory is free, no graph is left on it and no operation of it has failed.
 ///
-/// At most 16 at once in a process; those that are kept open count. Thread-safe, except that the end of the object must
-/// be the last use of the object. It must not end in a host function or a kernel.
+/// Thread-safe, except that the end of the object must be the last use of the object. It must not end in a host
+/// function or a kernel.
 class REPRISE_EXPORT HostSimulator {
  public:
-  /// The environment variables of host devices do not matter, except `REPRISE_HOST_FAIL`.
-  /// \throws UsageError if there are 16 simulators, `devices` is not 1, or another option is out of range.
+  /// The environment variables of host devices do not matter.
+  /// \throws UsageError if an option is out of range; Error if the system has not enough addresses for the memory.
   explicit HostSimulator(const HostDeviceOptions& options = {});
   ~HostSimulator();
   HostSimulator(const HostSimulator&) = delete;
@@ -75,7 +79,7 @@ class REPRISE_EXPORT HostSimulator {
   std::vector<HostRace> races() const;
 
  private:
-  backend::Backend* device_;
+  backend::host::SimulatedDevice* device_;
 };
 
 }  // namespace reprise

@@ -18,7 +18,6 @@
 #include "reprise/error.h"
 #include "reprise/export.h"
 #include "reprise/kernel_functions.h"
-#include "reprise/kernel_members.h"
 #include "reprise/parameter.h"
 #include "reprise/public_call.h"
 #include "reprise/stream.h"
@@ -50,6 +49,12 @@
 ///       }
 ///     };
 
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+#define REPRISE_CLEARS_PADDING 1  // GCC, and nvcc with it
+#endif
+#endif
+
 namespace reprise {
 
 /// The shape of a launch.
@@ -79,9 +84,7 @@ struct KernelParam {
   std::size_t size = 0;                  ///< in bytes
   bool whole = false;                    ///< true if each byte is known to be a part of the value: there is no padding
   const std::type_info* type = nullptr;  ///< of the value; null if it is not known
-  /// Returns the members of a struct that may have padding, by offset; null if `whole`, or if they cannot be had. An
-  /// empty list: none is known.
-  std::vector<KernelMember> (*members)() = nullptr;
+  bool cleared = false;                  ///< true if there may be padding, which each launch sets to 0
 };
 
 /// The part of a launch that one call of a kernel's host entry runs: blocks `first_block` to `last_block` (exclusive),
@@ -128,6 +131,26 @@ REPRISE_EXPORT const KernelRecord& global_function_record(const KernelRecord& pr
 inline namespace REPRISE_KERNEL_ABI {
 
 namespace kernel_detail {
+
+template <class T>
+inline constexpr bool is_number = (std::is_arithmetic_v<T> && sizeof(T) <= 8) || std::is_enum_v<T> ||
+                                  std::is_pointer_v<T> || std::is_null_pointer_v<T>;
+
+template <class T>
+inline constexpr bool has_no_padding = is_number<T> || std::has_unique_object_representations_v<T>;
+
+// Sets the padding of an argument to 0, so that it does not count as a difference of two launches.
+#if REPRISE_CLEARS_PADDING
+inline constexpr bool clears_padding = true;
+template <class T>
+void clear_padding(T& value) noexcept {
+  if constexpr (!has_no_padding<T>) __builtin_clear_padding(&value);
+}
+#else
+inline constexpr bool clears_padding = false;  // differences in a struct with padding are uncertain
+template <class T>
+void clear_padding(T& /*value*/) noexcept {}
+#endif
 
 enum class KernelKind { thread, block };
 
@@ -195,6 +218,7 @@ struct Launcher<std::tuple<Params...>> {
       std::tuple<Params...> values(value_of(std::forward<Args>(args))...);
       std::apply(
           [&](auto&... value) {
+            (clear_padding(value), ...);
             void* params[] = {const_cast<void*>(static_cast<const void*>(&value))..., nullptr};
             const reprise::detail::PublicCall call("launch");
             if constexpr ((parameter_detail::is_marked<Args> || ...))
@@ -244,11 +268,11 @@ struct ParamLayout<std::tuple<Params...>> {
     const std::size_t aligns[] = {alignof(Params)..., 1};
     const bool whole[] = {has_no_padding<Params>..., false};
     const std::type_info* const types[] = {&typeid(Params)..., nullptr};
-    std::vector<KernelMember> (*const members[])() = {find_members<Params>()..., nullptr};
+    const bool cleared[] = {(clears_padding && !has_no_padding<Params>)..., false};
     std::size_t end = 0;
     for (std::size_t i = 0; i <= count; ++i) {
       const std::size_t begin = (end + aligns[i] - 1) / aligns[i] * aligns[i];
-      made.params[i] = {begin, sizes[i], whole[i], types[i], members[i]};
+      made.params[i] = {begin, sizes[i], whole[i], types[i], cleared[i]};
       end = begin + sizes[i];
     }
     return made;

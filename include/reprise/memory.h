@@ -122,8 +122,6 @@ class REPRISE_EXPORT CachingAllocator {
   /// For internal use.
   explicit CachingAllocator(Device device);
   ~CachingAllocator();
-  /// For internal use: forgets all memory, which the result releases.
-  std::unique_ptr<Impl> restart();
 
  private:
   const Device device_;
@@ -175,7 +173,7 @@ REPRISE_EXPORT void check_buffer_sizes(std::size_t buffer, std::size_t host);
 inline constexpr std::size_t memory_alignment = 512;
 REPRISE_EXPORT void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept;
 REPRISE_EXPORT void* allocate_pinned(Device device, std::size_t bytes);
-REPRISE_EXPORT void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept;
+REPRISE_EXPORT void free_pinned(Device device, void* pointer) noexcept;
 
 }  // namespace detail
 
@@ -342,7 +340,7 @@ class HostBuffer {
   }
 
   ~HostBuffer() {
-    if (data_ != nullptr) detail::free_pinned(*device_, data_, size_bytes());
+    if (data_ != nullptr) detail::free_pinned(*device_, data_);
   }
 
   HostBuffer(HostBuffer&& other) noexcept { swap(other); }

@@ -173,8 +173,8 @@ class REPRISE_EXPORT GraphNode {
   ///         pageable memory; BackendError if the runtime fails.
   void set_params(const MemsetNodeParams& params) const;
   /// Sets whether replays run the node; its dependencies stay. Kept by instantiate().
-  /// \throws UsageError unless this is a kernel, memcpy or memset node, and one of the template itself; BackendError if
-  ///         the runtime fails, on CUDA also for a set of several rows, or of memory that is not of the device.
+  /// \throws UsageError unless this is a kernel or memcpy node, and one of the template itself; BackendError if the
+  ///         runtime fails.
   void set_enabled(bool enabled) const;
 
  private:

@@ -14,7 +14,6 @@
 
 namespace reprise::backend {
 
-class DeviceUses;
 class Monitor;
 
 /// One device of one device runtime, as the CUDA driver shows it: the only way to memory, streams, events, captures and
@@ -48,23 +47,23 @@ class Backend {
 #define REPRISE_CALL(name, cuda, parameters, arguments) virtual Result name parameters = 0;
 #include "backend/calls.def"
 
-  /// Count of the uses that keep the device of a HostSimulator open; null for all other devices, which are open until
-  /// the process ends.
-  DeviceUses* uses() const noexcept {
-    return uses_;
+  /// True for the device of a HostSimulator.
+  bool of_simulator() const noexcept {
+    return of_simulator_;
   }
 
  protected:
-  explicit Backend(DeviceUses* uses = nullptr) noexcept : uses_(uses) {}
+  explicit Backend(bool of_simulator = false) noexcept : of_simulator_(of_simulator) {}
 
  private:
-  DeviceUses* const uses_;
+  const bool of_simulator_;
 };
 
 /// True if streams and events of the one device can be used with the other. The device of a HostSimulator is a runtime
 /// of its own.
 inline bool same_runtime(const Device& one, const Device& other) noexcept {
-  return one.type() == other.type() && one.backend().uses() == other.backend().uses();
+  if (one.backend().of_simulator() || other.backend().of_simulator()) return one == other;
+  return one.type() == other.type();
 }
 
 /// The simulated devices of this process, opened at the first call.

@@ -20,13 +20,13 @@ struct CaptureRule;
 struct CaptureFindings {
   /// A call that was made during the capture.
   struct ObservedCall {
-    std::string name;                       ///< as it was made
-    std::string driver_name = {};           ///< the driver's call that it led to, where that has another name
-    ErrorCode result = ErrorCode::success;  ///< what it returned
-    const CaptureRule* rule = nullptr;      ///< the row of the table that it met; null: none
-    std::string detail = {};       ///< what is known in place of a rule; of WorkWatch, the annotation; may be empty
-    std::uint64_t thread = 0;      ///< the system's number of the thread; 0 if unknown
-    bool capturing_thread = true;  ///< made by the thread that had begun the capture
+    std::string name;                         ///< as it was made
+    std::string driver_name = {};             ///< the driver's call that it led to, where that has another name
+    ErrorCode result = ErrorCode::success;    ///< what it returned
+    const CaptureRule* rule = nullptr;        ///< the row of the table that it met; null: none
+    std::string detail = {};                  ///< what is known in place of a rule; may be empty
+    std::uint64_t thread = 0;                 ///< the system's number of the thread; 0 if unknown
+    bool capturing_thread = true;             ///< made by the thread that had begun the capture
     std::optional<StreamHandle> stream = {};  ///< the stream that it was called with; null is the legacy one
     std::vector<std::string> stack = {};      ///< from the call outwards; empty if unknown
     std::size_t times = 1;                    ///< how often it was made like this

@@ -42,10 +42,6 @@ void raise_refused(Call call, ErrorCode result, std::string detail, SourceLocati
   throw BackendError(cuda_name(call), result, with_context(std::move(detail)), where);
 }
 
-void raise_forked(Call call, SourceLocation where) {
-  throw BackendError(cuda_name(call), ErrorCode::not_initialized, forked_detail, where);
-}
-
 bool came_after_the_driver(const Backend& backend, ErrorCode code) noexcept {
   constexpr auto deinitialized = static_cast<ErrorCode>(4);
   return backend.type() == DeviceType::cuda &&

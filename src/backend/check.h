@@ -7,7 +7,6 @@
 #include "backend/backend.h"
 #include "reprise/error.h"
 #include "reprise/export.h"
-#include "support/forked.h"
 
 // The one way from a backend's result to an exception, and its twin for destructors.
 
@@ -31,18 +30,6 @@ inline void check(const Backend& backend, Call call, const Result& result,
 
 /// Throws BackendError for a call of the device that this library refuses before it is made.
 [[noreturn]] void raise_refused(Call call, ErrorCode result, std::string detail, SourceLocation where);
-
-/// Throws what calls of the device throw in a child process of fork(): BackendError with 3. For calls of the library
-/// that would lock a mutex before they call the device.
-[[noreturn]] void raise_forked(Call call, SourceLocation where);
-inline void require_not_forked(Call call, SourceLocation where = SourceLocation::current()) {
-  if (support::forked()) [[unlikely]]
-    raise_forked(call, where);
-}
-/// The detail of that error.
-inline constexpr const char* forked_detail =
-    "this process is a child that fork() made of a process that had used a device, and has none of its threads; as "
-    "with CUDA, fork before the first use of a device, or start another program (exec) in the child";
 
 /// True for the code of a call of CUDA that came after the driver had shut down, at the end of the process. No work
 /// runs any more, and what was to be released is gone.

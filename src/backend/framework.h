@@ -105,7 +105,7 @@ inline const Framework* installed_framework() noexcept {
 }
 /// True if it keeps what is current on this device. No framework knows the device of a HostSimulator.
 inline bool keeps_current(const Framework& framework, const Backend& device) noexcept {
-  return device.uses() == nullptr && framework.keeps_current(device.type());
+  return !device.of_simulator() && framework.keeps_current(device.type());
 }
 /// The framework that keeps what is current on a device; null if this library does.
 inline const Framework* keeper_of_current(const Device& device) noexcept {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -34,14 +33,6 @@ class NodeWatch {
   virtual std::vector<NodeTime> take(std::vector<std::string>* notes) = 0;
 };
 
-/// Watches for the first call that submits work to a stream, see Monitor::watch_work. Thread-safe.
-class WorkWatch {
- public:
-  virtual ~WorkWatch() = default;
-  /// The first call that submitted work, with its stack; nullopt if there was none, or if it was not seen.
-  virtual std::optional<CaptureFindings::ObservedCall> first() const = 0;
-};
-
 /// Observes captures and launches of one device, beside its calls. Nothing here changes a capture or a launch.
 /// Thread-safe.
 class Monitor {
@@ -55,11 +46,6 @@ class Monitor {
   /// While the result lives, every call of the process is watched, for captures that begin after this. Null if that is
   /// not possible; `why` is the reason then, as a sentence.
   virtual std::shared_ptr<void> watch_calls(std::string* why) = 0;
-
-  /// While the result lives, the first call that submits work to a stream of a capture is noted: of this library's
-  /// calls, and of all while watch_calls() watches this capture. Never null.
-  /// \param last the last node that was captured on the stream.
-  virtual std::unique_ptr<WorkWatch> watch_work(StreamHandle stream, GraphNodeHandle last) = 0;
 
   /// While the result lives, launches of the executable are timed node by node. Null if that is not possible; `why` is
   /// the reason then, as a sentence.

@@ -31,8 +31,12 @@ const KernelRecord& make_own_record(const char* symbol) {
 }
 
 /// For a CUDA backend, which found the kernel's function on one of its devices. Of kernels that are not this library's
-/// only `accesses` is kept. Thread-safe.
-void add_own_function(const KernelRecord& record, FunctionHandle function);
+/// only `accesses` and `params` are kept. Thread-safe.
+void add_function(const KernelRecord& record, FunctionHandle function);
+
+/// Adds what the record of the function says of a parameter of this size: type and padding, which the driver does not
+/// know. Nothing if it has none. Thread-safe.
+void complete_param(FunctionHandle function, std::size_t index, KernelParam* param);
 
 /// The record of a kernel of this library, also where it runs on another device than `backend`: a graph can have nodes
 /// of several. Null for any other kernel. Thread-safe.

@@ -6,14 +6,12 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/device_end.h"
 #include "support/immortal.h"
 
 namespace reprise::backend {
 
-/// One T for each device, made at first use; one such table for each type T in the process. The T of a HostSimulator's
-/// device is destroyed when the device ends, all others never: the driver may be gone by the time of static
-/// destructors.
+/// One T for each device, made at first use; one such table for each type T in the process. Never destroyed: the driver
+/// may be gone by the time of static destructors.
 ///
 /// Thread-safe: functions that are passed run under the table's mutex.
 template <class T>
@@ -34,21 +32,16 @@ class PerDevice {
     return std::forward<Use>(use)(all.by_device_);
   }
 
- private:
-  friend class support::Immortal<PerDevice>;
-
-  PerDevice() {
-    static constinit DeviceEndCallback callback(&device_ends);
-    device_end_callbacks.add(callback);
-  }
-  static PerDevice& instance() {
-    static support::Immortal<PerDevice> table;
-    return *table;
-  }
-  static void device_ends(const Device& device) noexcept {
+  static void erase(const Device& device) {
     PerDevice& all = instance();
     const std::lock_guard lock(all.mutex_);
     all.by_device_.erase(&device.backend());
+  }
+
+ private:
+  static PerDevice& instance() {
+    static support::Immortal<PerDevice> table;
+    return *table;
   }
 
   std::mutex mutex_;

@@ -154,12 +154,9 @@ void CUDAGraph::Impl::begin_on_current_stream(const char* call, const GraphOptio
 }
 
 void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const GraphOptions& wanted) {
-  backend::require_not_forked(backend::Call::stream_begin_capture);
   last_report.reset();
   memory::ReleaseQueue::drain();
   refuse_destroyed(call);
-  if (stream.device().backend().uses() != nullptr) [[unlikely]]
-    device_use = std::make_shared<backend::DeviceUse>(stream.device(), backend::DeviceUses::Kind::graph, wanted.name);
   options = wanted;
   options.enable_annotations |= options.progress_marks;
   device = stream.device();
@@ -217,8 +214,6 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     of_executables = std::move(captured.of_executables);
     in_replays = std::move(captured.in_replays);
     may_discard = may_discard && !captured.needs_template;
-    if (device_use != nullptr) [[unlikely]]
-      captured.resources.insert(captured.resources.begin(), device_use);  // the last one to be released
     resources.hold(keep, backend(), template_graph, std::move(captured.resources));
     // Other memory may be kept after a change of nodes; what replays leave is freed behind the last one.
     if (options.inputs.retain || left != nullptr) resources.track_launches();
@@ -275,7 +270,6 @@ bool CUDAGraph::Impl::destroy_template() noexcept {
 void CUDAGraph::Impl::make_empty(const char* error) noexcept {
   if (support::forked()) [[unlikely]]
     return;
-  const std::shared_ptr<backend::DeviceUse> last_use = std::move(device_use);  // ends when this returns
   const CallingListeners calling(*this);
   if (node_link != nullptr) std::exchange(node_link, nullptr)->graph = nullptr;
   changes.reset();

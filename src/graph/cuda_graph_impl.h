@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/objects/device_uses.h"
 #include "graph/capture/active_capture.h"
 #include "graph/graph_state.h"
 #include "graph/hooks.h"
@@ -326,9 +325,6 @@ struct CUDAGraph::Impl {
   graphs::Parameters parameters;
   graphs::NodeChanges changes;                   // of its nodes
   std::shared_ptr<graphs::GraphLink> node_link;  // null until there are views of nodes
-
-  // Keeps the device of a HostSimulator open; null for other devices, and in state empty. The resources share it.
-  std::shared_ptr<backend::DeviceUse> device_use;
 
   std::optional<CaptureReport> last_report;  // of the last capture, in any state
 };

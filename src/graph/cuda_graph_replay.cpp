@@ -160,7 +160,6 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
   refuse_reserved(call);
-  backend::require_not_forked(Call::graph_launch);
   const std::lock_guard lock(launch_mutex);
   require_captured(call);
   const StreamRef on = stream != nullptr ? *stream : current_stream(*device);
@@ -188,7 +187,6 @@ std::exception_ptr CUDAGraph::Impl::replay_changed(const StreamRef& stream,
                                                    const std::function<void(GraphExecHandle)>& change) try {
   constexpr const char* call = "CUDAGraph::replay";
   refuse_in_own_hook(call);
-  backend::require_not_forked(Call::graph_launch);
   std::exception_ptr thrown;
   {
     const std::lock_guard lock(launch_mutex);
@@ -278,7 +276,6 @@ void CUDAGraph::Impl::upload(const StreamRef& stream) {
   const detail::PublicCall public_call(call);
   const Use use(*this);
   refuse_in_own_hook(call);
-  backend::require_not_forked(Call::graph_upload);
   const std::lock_guard lock(launch_mutex);
   require_captured(call);
   prepare_launch(call, stream);
@@ -292,7 +289,6 @@ void CUDAGraph::instantiate() {
   const Impl::Use use(impl);
   impl.require_keep_graph(call);
   impl.refuse_in_own_hook(call);
-  backend::require_not_forked(Call::graph_instantiate);
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_captured(call);
   impl.changes.forget();  // the template may have been edited

@@ -92,7 +92,7 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other, const Pai
   }
   if (source == shared_template) source = nullptr;  // the values come back
   auto held_source = std::make_unique<memory::ReleaseQueue::Resources>();
-  if (source != nullptr) *held_source = {device_use, source};  // the first one is released last
+  if (source != nullptr) held_source->push_back(source);
   std::vector<std::function<void()>> adopted;
   for (std::size_t i = 0; i < mine.size(); ++i) adopted.push_back(mine[i]->adopt(*theirs[i], adoption));
   std::vector<CaptureListener*> next_in_replays = of_same_kinds(other.in_replays, theirs, mine);
@@ -158,7 +158,6 @@ void CUDAGraph::Impl::exchange_captured(Impl& other) noexcept {
   if (node_link != nullptr) node_link->graph = this;
   if (other.node_link != nullptr) other.node_link->graph = &other;
   std::swap(may_discard, other.may_discard);
-  device_use.swap(other.device_use);
   last_report.swap(other.last_report);
   replays_notify = takes_part_in_replays();
   other.replays_notify = other.takes_part_in_replays();

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/check.h"
-#include "backend/device_end.h"
+#include "backend/simulator_end.h"
 #include "backend/stream_end.h"
 #include "memory/allocator_impl.h"
 #include "memory/capture_pools.h"
+#include "memory/lifetime/release_queue.h"
 #include "reprise/public_call.h"
 #include "support/forked.h"
 #include "support/immortal.h"
@@ -17,14 +17,14 @@ namespace reprise {
 namespace {
 
 void stream_ends(const StreamRef& stream) noexcept;
-void device_ends(const Device& device) noexcept;
+void simulator_ends(const Device& device) noexcept;
 
 struct Allocators {
   Allocators() {
     static constinit backend::StreamEndCallback of_streams(&stream_ends);
     backend::stream_end_callbacks.add(of_streams);
-    static constinit backend::DeviceEndCallback of_devices(&device_ends);
-    backend::device_end_callbacks.add(of_devices);
+    static constinit support::Callback<const Device&> of_simulators(&simulator_ends);
+    backend::simulator_end_callbacks.add(of_simulators);
   }
 
   std::mutex mutex;
@@ -45,12 +45,15 @@ void stream_ends(const StreamRef& stream) noexcept {
   }
 }
 
-void device_ends(const Device& device) noexcept {
-  std::unique_ptr<CachingAllocator::Impl> ended;  // destroyed without the mutex
-  Allocators& all = allocators();
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.by_device.find(&device.backend());
-  if (found != all.by_device.end()) ended = found->second->restart();
+void simulator_ends(const Device& device) noexcept {
+  memory::ReleaseQueue::drain();  // what it releases may be memory
+  try {
+    CachingAllocator& allocator = CachingAllocator::of(device);
+    allocator.empty_cache();
+    allocator.reset_peak();
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
 }
 
 }  // namespace
@@ -70,7 +73,6 @@ void memory::return_held_back_blocks(const Device& device) noexcept {
 }
 
 CachingAllocator& CachingAllocator::of(Device device) {
-  backend::require_not_forked(backend::Call::memory_allocate);
   // The allocator that this thread used last, found without the mutex.
   thread_local CachingAllocator* last = nullptr;
   if (last != nullptr && last->device() == device) return *last;
@@ -88,7 +90,6 @@ CachingAllocator::~CachingAllocator() = default;
 
 void* CachingAllocator::allocate(std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("CachingAllocator::allocate");
-  backend::require_not_forked(backend::Call::memory_allocate);
   return impl_->allocate(bytes, stream);
 }
 
@@ -98,13 +99,11 @@ void CachingAllocator::deallocate(void* pointer) {
 }
 
 void CachingAllocator::record_stream(void* pointer, const StreamRef& stream) {
-  backend::require_not_forked(backend::Call::event_record);
   impl_->record_stream(pointer, stream);
 }
 
 void CachingAllocator::empty_cache() {
   const detail::PublicCall call("CachingAllocator::empty_cache");
-  backend::require_not_forked(backend::Call::memory_free);
   if (impl_->has_gone_streams()) {
     const captures::NoneBegins none_begins;
     if (!none_begins.any_underway()) impl_->synchronize_device();
@@ -113,22 +112,15 @@ void CachingAllocator::empty_cache() {
 }
 
 PoolStatistics CachingAllocator::statistics() const {
-  backend::require_not_forked(backend::Call::memory_info);
   return impl_->statistics();
 }
 
 PoolStatistics CachingAllocator::statistics(MempoolId pool) const {
-  backend::require_not_forked(backend::Call::memory_info);
   return impl_->statistics(pool);
 }
 
 void CachingAllocator::reset_peak() {
-  backend::require_not_forked(backend::Call::memory_info);
   impl_->reset_peak();
-}
-
-std::unique_ptr<CachingAllocator::Impl> CachingAllocator::restart() {
-  return std::exchange(impl_, std::make_unique<Impl>(device_));
 }
 
 }  // namespace reprise

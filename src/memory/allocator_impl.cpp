@@ -7,7 +7,6 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
-#include "backend/objects/device_uses.h"
 #include "backend/objects/stream_handles.h"
 #include "memory/capture_pools.h"
 #include "memory/watches/allocation_log.h"
@@ -74,8 +73,6 @@ void* CachingAllocator::Impl::allocate_for(std::size_t bytes, const StreamRef& s
 
 void* CachingAllocator::Impl::allocate_block(std::size_t bytes, const StreamRef& stream, StreamHandle owner) {
   check_device(device_, stream.device());
-  if (device_.backend().uses() != nullptr) [[unlikely]]
-    backend::require_open(device_);
   if (bytes == 0) return nullptr;
   const Request request = memory::make_request(bytes);
   const std::shared_ptr<captures::Capture> capture = captures::find_own(stream);
@@ -98,30 +95,19 @@ void CachingAllocator::Impl::deallocate(void* pointer) {
   std::vector<std::string> stack;
   if (memory::allocation_stacks_are_recorded()) [[unlikely]]
     stack = memory::allocation_stack();
-  backend::DeviceUses* const uses = device_.backend().uses();
-  const std::size_t bytes = release_block(pointer, std::move(stack));
-  // The last thing done: the device may be closed, and this object destroyed.
-  if (uses != nullptr) [[unlikely]]
-    uses->end(backend::DeviceUses::Kind::buffer, bytes);
-}
-
-// Returns the size of the block.
-std::size_t CachingAllocator::Impl::release_block(void* pointer, std::vector<std::string> stack) {
   const Lock lock(mutex_);
   MemoryBlock* const block = block_in_use(
       pointer, "deallocate()",
       "free each block once, by the address that allocate() returned, with the allocator that it came from");
-  const std::size_t bytes = block->bytes;
   if (block->watch != nullptr || memory::FreeLog::any()) [[unlikely]] {
     if (is_kept(*block)) {
       block->watch->freed_by = std::move(stack);
       block->state = BlockState::retained;
-      return bytes;
+      return;
     }
     record_free(block, std::move(stack));
   }
   free_block(block);
-  return bytes;
 }
 
 // Later iterations need a block from outside of a loop that the body frees. A stream that has ended counts as outside.
@@ -262,8 +248,6 @@ void* CachingAllocator::Impl::give_out(MemoryBlock* block, const Request& reques
   }
   block->state = BlockState::in_use;
   block->requested = request.requested;
-  if (backend::DeviceUses* const uses = device_.backend().uses()) [[unlikely]]
-    uses->begin(backend::DeviceUses::Kind::buffer, block->bytes);
   memory::count_allocated(pool.statistics, block->bytes);
   memory::count_allocated(total_, block->bytes);
   return block->address;

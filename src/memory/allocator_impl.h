@@ -144,7 +144,6 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   // allocator_impl.cpp
   void* allocate_for(std::size_t bytes, const StreamRef& stream, StreamHandle owner);
   void* allocate_block(std::size_t bytes, const StreamRef& stream, StreamHandle owner);
-  std::size_t release_block(void* pointer, std::vector<std::string> stack);
   void keep_for_later_iterations(memory::MemoryBlock& block) const;
   void free_block(memory::MemoryBlock* block);
   memory::Pool& pool_of(Lock& lock, captures::Capture& capture);

@@ -83,7 +83,6 @@ void require_usable(const Device& device, const OperationRange& range) {
   const std::size_t most = std::min(SIZE_MAX - reinterpret_cast<std::uintptr_t>(range.address),
                                     std::size_t{most_blocks} * memory::batch_chunk_bytes);
   if (range.bytes > most) refuse_size(most, ", which a grid can have and which end at the last address");
-  backend::require_not_forked(backend::Call::launch_kernel);  // before a mutex is locked
   if (const auto block = memory::exceeded_block(device, range.address, range.bytes)) {
     const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(range.address) - block->address);
     refuse_size(block->bytes - std::min(offset, block->bytes),

@@ -6,7 +6,6 @@
 #include "backend/backend.h"
 #include "backend/capture_query.h"
 #include "backend/check.h"
-#include "backend/objects/device_uses.h"
 #include "backend/objects/outside_work.h"
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
@@ -31,7 +30,6 @@ std::string block_text(const Device& device, const char* what, const void* addre
 // The runtime would write or read the next block of the segment.
 void require_within_block(const Device& device, backend::Call call, const char* what, const void* address,
                           std::size_t bytes, SourceLocation where = SourceLocation::current()) {
-  backend::require_not_forked(call, where);
   if (memory::exceeded_block(device, address, bytes)) [[unlikely]]
     backend::raise_refused(call, ErrorCode::invalid_value,
                            text::format("{}, and {} bytes go past its end", block_text(device, what, address), bytes),
@@ -119,25 +117,15 @@ void buffer_without_device() {
 }
 
 void* allocate_pinned(Device device, std::size_t bytes) {
-  backend::DeviceUses* const uses = device.backend().uses();
-  if (uses != nullptr && !uses->begin(backend::DeviceUses::Kind::buffer, bytes)) backend::refuse_closed(device);
   const backend::RelaxedCaptureMode relaxed(device.backend());
   void* pointer = nullptr;
-  try {
-    backend::Checked(device.backend()).pinned_allocate(&pointer, bytes);
-  } catch (...) {
-    if (uses != nullptr) uses->end(backend::DeviceUses::Kind::buffer, bytes);
-    throw;
-  }
+  backend::Checked(device.backend()).pinned_allocate(&pointer, bytes);
   return pointer;
 }
 
-void free_pinned(Device device, void* pointer, std::size_t bytes) noexcept {
-  {
-    const backend::RelaxedCaptureMode relaxed(device.backend());
-    backend::WarnOnError(device.backend()).pinned_free(pointer);
-  }
-  if (backend::DeviceUses* const uses = device.backend().uses()) uses->end(backend::DeviceUses::Kind::buffer, bytes);
+void free_pinned(Device device, void* pointer) noexcept {
+  const backend::RelaxedCaptureMode relaxed(device.backend());
+  backend::WarnOnError(device.backend()).pinned_free(pointer);
 }
 
 void deallocate_buffer(CachingAllocator& allocator, void* pointer) noexcept {

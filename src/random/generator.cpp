@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backend/per_device.h"
+#include "backend/simulator_end.h"
 #include "captures/registry.h"
 #include "random/capture_draws.h"
 #include "random/generator_impl.h"
@@ -91,16 +92,16 @@ namespace {
 using Defaults = backend::PerDevice<std::shared_ptr<GeneratorImpl>>;
 std::uint64_t seed_of_defaults = Generator::default_seed;
 
-std::shared_ptr<GeneratorImpl> make_generator(Device device, const GeneratorState& state) {
-  return std::make_shared<GeneratorImpl>(device, state,
-                                         backend::DeviceUse(device, backend::DeviceUses::Kind::generator));
-}
+constinit support::Callback<const Device&> forget_default([](const Device& device) noexcept {
+  Defaults::erase(device);
+});
+[[maybe_unused]] const bool forgets_defaults = (backend::simulator_end_callbacks.add(forget_default), true);
 
 }  // namespace
 }  // namespace random
 
 Generator::Generator(Device device, std::uint64_t seed)
-    : impl_(random::make_generator(device, GeneratorState{seed, 0})) {}
+    : impl_(std::make_shared<random::GeneratorImpl>(device, GeneratorState{seed, 0})) {}
 
 Device Generator::device() const noexcept {
   return impl_->device();
@@ -138,7 +139,7 @@ void Generator::set_state(const GeneratorState& state) {
 }
 
 Generator Generator::clone() const {
-  return Generator(random::make_generator(impl_->device(), impl_->state()));
+  return Generator(std::make_shared<random::GeneratorImpl>(impl_->device(), impl_->state()));
 }
 
 PhiloxState Generator::philox_state(std::uint64_t increment) const {
@@ -166,7 +167,7 @@ PhiloxState Generator::philox_state(std::uint64_t increment, const StreamRef& st
 Generator default_generator(Device device) {
   return random::Defaults::use(device, [&](std::shared_ptr<GeneratorImpl>& generator) {
     const GeneratorState state{random::seed_of_defaults, 0};
-    if (generator == nullptr) generator = std::make_shared<GeneratorImpl>(device, state, backend::DeviceUse());
+    if (generator == nullptr) generator = std::make_shared<GeneratorImpl>(device, state);
     return Generator(generator);
   });
 }

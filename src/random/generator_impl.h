@@ -3,9 +3,7 @@
 
 #include <cstdint>
 #include <mutex>
-#include <utility>
 
-#include "backend/objects/device_uses.h"
 #include "random/draw_source.h"
 #include "reprise/random.h"
 
@@ -19,9 +17,7 @@ constexpr std::uint64_t whole_offsets(std::uint64_t increment) {
 /// The state that the handles of a generator share. Thread-safe; nothing else is locked or called under its mutex.
 class GeneratorImpl final : public DrawSource {
  public:
-  /// \param use empty for the default generator of a device, which ends with it.
-  GeneratorImpl(Device device, const GeneratorState& state, backend::DeviceUse use)
-      : use_(std::move(use)), device_(device), state_(state) {}
+  GeneratorImpl(Device device, const GeneratorState& state) : device_(device), state_(state) {}
 
   Device device() const noexcept override { return device_; }
   GeneratorState state() const;
@@ -45,7 +41,6 @@ class GeneratorImpl final : public DrawSource {
  private:
   void require_no_draws(const char* call) const;
 
-  const backend::DeviceUse use_;
   const Device device_;
   mutable std::mutex mutex_;
   GeneratorState state_;

@@ -6,8 +6,8 @@
 namespace reprise::support {
 
 /// True in a child process that fork() made after watch_forks(). A device cannot be used there: the child has none of
-/// the device's threads, and a mutex that another thread held at the time stays locked. So what would lock one, or call
-/// a device, queries this first; destructors then do nothing, since the memory of the child ends with it.
+/// the device's threads, and a mutex that another thread held at the time stays locked. So calls of
+/// a device query this first, and destructors then do nothing, since the memory of the child ends with it.
 inline bool forked() noexcept;
 
 /// To be called before the process uses a device: its later children are marked.

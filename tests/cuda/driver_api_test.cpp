@@ -41,6 +41,19 @@ TEST_F(DriverApiTest, FindsEveryFunctionAndTheDevices) {
   EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
 }
 
+TEST_F(DriverApiTest, NamesTheCodesThatThisLibraryDoesNotKnow) {
+  const auto body = [] {
+    const std::string before = result_name(static_cast<ErrorCode>(716));
+    static_cast<void>(opened_driver());
+    const std::string known = result_name(static_cast<ErrorCode>(716));
+    const std::string unknown = result_name(static_cast<ErrorCode>(12345));
+    std::_Exit(before == "cudaErrorUnknown" && known == "CUDA_ERROR_MISALIGNED_ADDRESS" && unknown == "cudaErrorUnknown"
+                   ? 0
+                   : 1);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
 /// What a driver of each version has and the ones before it lack.
 void expect_functions_of(int version) {
   const OpenedDriver& driver = opened_driver();

@@ -225,30 +225,6 @@ TEST_F(FullCaptureReport, HasNothingToTellOfACaptureThatWentWell) {
   EXPECT_FALSE(graph_.capture_report().has_value()) << graph_.capture_report()->str();
 }
 
-TEST_F(FullCaptureReport, NamesACallThatGivesWorkToTheStreamAroundABody) {
-  const Buffer<std::uint32_t> condition(1);
-  const auto set = [&](const StreamRef& around) { fill_async(x_->data(), 0, sizeof(int), around); };
-  const auto error = [&](const GraphOptions& options, const auto& give) {
-    return text_of<UsageError>([&] {
-      capture(graph_, options, [&] {
-        const StreamRef around = current_stream();
-        if_(condition.data(), [&] {
-          work(current_stream().native());
-          give(around);
-        });
-      });
-    });
-  };
-  const auto plain_launch_first = [&](const StreamRef& around) {
-    work(around.native());
-    set(around);
-  };
-  EXPECT_THAT(error(options_, plain_launch_first), HasSubstr("The first call that submitted it: cuLaunchKernel"));
-  EXPECT_THAT(error({}, plain_launch_first), HasSubstr("It is not known which call submitted it"));
-  for (const GraphOptions& options : {options_, GraphOptions{}})
-    EXPECT_THAT(error(options, set), HasSubstr("The first call that submitted it: fill_async (cuMemsetD8Async"));
-}
-
 TEST_F(FullCaptureReport, ListsNoWorkOfThisLibraryForALoop) {
   const Buffer<std::uint32_t> condition(1);
   capture(graph_, options_,

@@ -7,6 +7,7 @@
 
 #include "reprise/reprise.h"
 #include "tests/differential/run.h"
+#include "tests/support/host_environment.h"
 #include "tests/support/sanitizer.h"
 
 // The generator, the shrinker, the printed source, and the host device's race check against the generator's own.
@@ -19,11 +20,7 @@ using ::testing::HasSubstr;
 class HostDevices : public ::testing::Environment {
  public:
   void SetUp() override {
-    HostDeviceOptions options;
-    options.devices = 2;
-    options.check_races = true;
-    options.memory_bytes = std::size_t{512} << 20;
-    configure_host_devices(options);
+    test::set_host_environment({.memory_bytes = std::size_t{512} << 20, .check_races = true}, 2);
   }
 };
 

@@ -188,7 +188,7 @@ class Generator {
   void make_changes() {
     for (Operation& each : program_.operations) {
       if (is_kernel(each.kind) && one_in(2)) each.varies = one_in(2) ? Varies::by_node : Varies::by_parameter;
-      each.may_rest = (is_kernel(each.kind) || each.kind == Kind::fill || each.kind == Kind::copy) && one_in(6);
+      each.may_rest = (is_kernel(each.kind) || each.kind == Kind::copy) && one_in(6);
     }
     for (int b = 1; b < static_cast<int>(program_.buffers.size()); ++b)
       if (buffer(b) == buffer(0)) program_.exchanged = {0, b};

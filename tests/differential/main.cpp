@@ -12,6 +12,7 @@
 #include "reprise/device.h"
 #include "reprise/host_device.h"
 #include "tests/differential/run.h"
+#include "tests/support/host_environment.h"
 #include "text/format.h"
 
 // Random programs, run eagerly and captured and replayed: both must leave the same memory.
@@ -161,11 +162,10 @@ int main(int argc, char** argv) {
   }
   try {
     reprise::HostDeviceOptions host;
-    host.devices = options.limits.devices;
     host.check_races = true;
     host.memory_bytes = options.memory_mib << 20;
     if (options.by_steps) host.scheduler_seed = options.scheduler_seed;
-    reprise::configure_host_devices(host);
+    reprise::test::set_host_environment(host, options.limits.devices);
     return run(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "reprise_differential: %s\n", error.what());

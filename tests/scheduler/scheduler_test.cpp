@@ -12,6 +12,7 @@
 #include "backend/host/run/seeded_chooser.h"
 #include "reprise/reprise.h"
 #include "tests/scheduler/small_program.h"
+#include "tests/support/host_environment.h"
 
 // Work that runs by steps: which orders there are, which thread makes the steps, and that a seed decides.
 
@@ -21,9 +22,7 @@ namespace {
 class BySteps : public ::testing::Environment {
  public:
   void SetUp() override {
-    HostDeviceOptions options;
-    options.scheduler_seed = 1;
-    configure_host_devices(options);
+    reprise::test::set_host_environment({.scheduler_seed = 1});
     static_cast<void>(Device::parse("host"));  // at the first use the chooser is set; tests replace it
   }
 };

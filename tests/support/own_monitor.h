@@ -17,12 +17,6 @@ class OwnMonitor : public FaultyBackend, public Monitor {
   Monitor& monitor() noexcept override { return *this; }
   CaptureFindings describe_capture(StreamHandle) const override { return {}; }
   std::shared_ptr<void> watch_calls(std::string*) override { return nullptr; }
-  std::unique_ptr<WorkWatch> watch_work(StreamHandle, GraphNodeHandle) override {
-    class Unseen final : public WorkWatch {
-      std::optional<CaptureFindings::ObservedCall> first() const override { return std::nullopt; }
-    };
-    return std::make_unique<Unseen>();
-  }
   std::shared_ptr<NodeWatch> watch_nodes(GraphHandle, GraphExecHandle, std::string*) override { return nullptr; }
   std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle, GraphExecHandle, std::string*) override {
     return {};

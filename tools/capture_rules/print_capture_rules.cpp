@@ -29,21 +29,13 @@ using backend::CaptureEffect;
 using backend::CaptureRule;
 using backend::Situation;
 
-constexpr CallClass all_classes[] = {CallClass::always_allowed,
-                                     CallClass::potentially_unsafe,
-                                     CallClass::stream_work,
-                                     CallClass::stream_launch_only,
-                                     CallClass::stream_unsafe,
-                                     CallClass::stream_batch,
-                                     CallClass::stream_allocation,
-                                     CallClass::stream_property,
-                                     CallClass::stream_wait,
-                                     CallClass::event_wait,
-                                     CallClass::join,
-                                     CallClass::device_wait,
-                                     CallClass::capture_query,
-                                     CallClass::capture_begin,
-                                     CallClass::capture_update,
+constexpr CallClass all_classes[] = {CallClass::potentially_unsafe, CallClass::stream_work,
+                                     CallClass::stream_launch_only, CallClass::stream_unsafe,
+                                     CallClass::stream_batch,       CallClass::stream_allocation,
+                                     CallClass::stream_property,    CallClass::stream_wait,
+                                     CallClass::event_wait,         CallClass::join,
+                                     CallClass::device_wait,        CallClass::capture_query,
+                                     CallClass::capture_begin,      CallClass::capture_update,
                                      CallClass::capture_end};
 
 struct Names {
@@ -169,7 +161,7 @@ std::string paragraph(CallClass call_class) {
 std::string kinds() {
   std::string text = "| kind of call | the calls |\n|---|---|\n";
   for (const CallClass call_class : all_classes) {
-    if (call_class == CallClass::always_allowed || call_class == CallClass::potentially_unsafe) continue;
+    if (call_class == CallClass::potentially_unsafe) continue;
     const Names names = names_of(call_class);
     text += "| " + words_of(call_class) + " | " + listed(names.runtime) +
             (!names.runtime.empty() && !names.driver.empty() ? "; " : "") + listed(names.driver) + " |\n";
@@ -179,7 +171,6 @@ std::string kinds() {
 
 std::string section(const std::string& name) {
   if (name == "potentially unsafe") return paragraph(CallClass::potentially_unsafe);
-  if (name == "always allowed") return paragraph(CallClass::always_allowed);
   if (name == "breaks") return breaks();
   if (name == "refused") return refused();
   if (name == "broken before") return refused_after_breaking();

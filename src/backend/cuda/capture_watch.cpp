@@ -28,11 +28,12 @@ bool takes_part(const DriverApi& driver, CUstream stream) {
   return status_of(driver, stream).value_or(CU_STREAM_CAPTURE_STATUS_NONE) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// True if a call of this name may have broken a capture. Batches of copies are refused and break nothing.
-bool can_break(std::string_view name) {
+// True if a call that returned this code may have broken a capture. Batches of copies are refused and break nothing.
+bool can_break(std::string_view name, int code) {
   const auto call_class = class_of(name);
-  return !call_class || std::ranges::any_of(rules_of(*call_class),
-                                            [](const CaptureRule& rule) { return rule.effect != CaptureEffect::none; });
+  if (!call_class) return is_about_captures(static_cast<ErrorCode>(code));
+  return std::ranges::any_of(rules_of(*call_class),
+                             [](const CaptureRule& rule) { return rule.effect != CaptureEffect::none; });
 }
 
 // The driver keeps the graph until the capture is ended, also when it is broken (seen with driver 580).

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -11,7 +10,6 @@
 #include "backend/cuda/capture_watch.h"
 #include "backend/cuda/cuda_monitor.h"
 #include "backend/cuda/driver_api.h"
-#include "backend/cuda/work_watch.h"
 
 namespace reprise::backend::cuda {
 
@@ -80,8 +78,6 @@ class CudaBackend final : public Backend {
   Result finish(CallSite site, CUresult result) const {
     if (result != CUDA_SUCCESS) [[unlikely]]
       return note_failure(site, result);
-    if (site.has_stream && CudaWorkWatch::any()) [[unlikely]]
-      CudaWorkWatch::note_own(site.call, site.stream);
     return ErrorCode::success;
   }
   Result note_failure(CallSite site, CUresult result) const;
@@ -94,31 +90,12 @@ class CudaBackend final : public Backend {
   /// A CUmemorytype; 0: the driver does not know the memory.
   unsigned memory_type(CUdeviceptr address) const;
 
-  // Disabled sets: cuda_backend_disabled.cpp.
-  CUresult set_params(CUgraphExec exec, CUgraphNode node, const NodeParams& params) const;
-  CUresult disable_set(CUgraphExec exec, CUgraphNode node);
-  CUresult enable_set(CUgraphExec exec, CUgraphNode node);
-  CUresult unread_memory(const void* destination, void** memory);
-  CUresult set_unread_memory(CUgraphExec exec, CUgraphNode node, const MemsetNodeParams& params);
-  bool is_disabled_set(CUgraphExec exec, CUgraphNode node);
-  /// Sets the params of a node that may be disabled, and leaves it so.
-  CUresult set_params_of_disabled(CUgraphExec exec, CUgraphNode node, const NodeParams& params);
-  /// After an update, which has given all sets of the executable what those of its own template have.
-  CUresult disable_sets_again(CUgraphExec exec);
-  void forget_disabled_sets(CUgraphExec exec) noexcept;
-
   const DriverApi& driver_;
   const CUdevice device_;
   const int index_;
   std::atomic<CUcontext> primary_ = nullptr;
   std::mutex primary_mutex_;  ///< held while the primary context is retained
   CudaMonitor monitor_{driver_};
-  std::atomic<bool> has_disabled_sets_ = false;                                   ///< spares calls the lock
-  std::mutex disabled_mutex_;                                                     ///< guards those below
-  std::map<CUgraphExec, std::map<CUgraphNode, MemsetNodeParams>> disabled_sets_;  ///< and what they set when enabled
-  /// One element of memory for each device, which disabled sets write to. Allocated when the first set of that device's
-  /// memory is disabled, never released.
-  std::map<int, void*> unread_memory_;
 };
 
 }  // namespace reprise::backend::cuda

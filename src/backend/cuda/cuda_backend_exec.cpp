@@ -58,10 +58,7 @@ Result CudaBackend::graph_instantiate(GraphExecHandle* exec, GraphHandle graph, 
 }
 
 Result CudaBackend::graph_exec_destroy(GraphExecHandle exec) {
-  return enter(Call::graph_exec_destroy, [&] {
-    forget_disabled_sets(exec);
-    return driver_.cuGraphExecDestroy(exec);
-  });
+  return enter(Call::graph_exec_destroy, [&] { return driver_.cuGraphExecDestroy(exec); });
 }
 
 Result CudaBackend::graph_upload(GraphExecHandle exec, StreamHandle stream) {
@@ -78,26 +75,17 @@ Result CudaBackend::graph_exec_update(GraphExecHandle exec, GraphHandle graph, U
     const CUresult result = driver_.cuGraphExecUpdate(exec, graph, &found);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
       *info = {static_cast<UpdateResult>(found.result), found.errorNode};
-    return result == CUDA_SUCCESS ? disable_sets_again(exec) : result;
+    return result;
   });
 }
 
 Result CudaBackend::graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle node, bool enabled) {
-  return enter(Call::graph_node_set_enabled, [&] {
-    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
-    const CUresult result = driver_.cuGraphNodeGetType(node, &type);
-    if (result != CUDA_SUCCESS) return result;
-    if (type == CU_GRAPH_NODE_TYPE_MEMSET) return enabled ? enable_set(exec, node) : disable_set(exec, node);
-    return driver_.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0);
-  });
+  return enter(Call::graph_node_set_enabled,
+               [&] { return driver_.cuGraphNodeSetEnabled(exec, node, enabled ? 1 : 0); });
 }
 
 Result CudaBackend::graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) {
   return enter(Call::graph_node_enabled, [&] {
-    if (is_disabled_set(exec, node)) {
-      *enabled = false;
-      return CUDA_SUCCESS;
-    }
     unsigned found = 0;
     const CUresult result = driver_.cuGraphNodeGetEnabled(exec, node, &found);
     if (result == CUDA_SUCCESS) *enabled = found != 0;

@@ -239,7 +239,10 @@ Result CudaBackend::graph_node_set_params(GraphNodeHandle node, const NodeParams
 Result CudaBackend::graph_exec_node_set_params(GraphExecHandle exec, GraphNodeHandle node, const NodeParams& params) {
   if (const char* const why = refusal_of(params)) return {ErrorCode::not_supported, why};
   // The driver keeps cluster and cooperation of the instantiated node, whatever the params.
-  return enter(Call::graph_exec_node_set_params, [&] { return set_params_of_disabled(exec, node, params); });
+  return enter(Call::graph_exec_node_set_params, [&] {
+    CUgraphNodeParams wanted = changed_params(node, params);
+    return driver_.cuGraphExecNodeSetParams(exec, node, &wanted);
+  });
 }
 
 }  // namespace reprise::backend::cuda

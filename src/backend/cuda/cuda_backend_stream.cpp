@@ -80,13 +80,8 @@ Result CudaBackend::event_destroy(EventHandle event) {
 }
 
 Result CudaBackend::event_record(EventHandle event, StreamHandle stream, EventUseFlags use) {
-  return enter({Call::event_record, stream}, [&] {
-    const CUresult result = driver_.cuEventRecordWithFlags(event, stream, static_cast<unsigned>(use));
-    // Only a record for outside of the graph is a node.
-    if (use == EventUseFlags::external && result == CUDA_SUCCESS)
-      CudaWorkWatch::note(cuda_name(Call::event_record), stream);
-    return result;
-  });
+  return enter({Call::event_record, stream},
+               [&] { return driver_.cuEventRecordWithFlags(event, stream, static_cast<unsigned>(use)); });
 }
 
 Result CudaBackend::event_query(EventHandle event) {

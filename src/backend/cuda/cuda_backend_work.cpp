@@ -1,45 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <mutex>
-#include <unordered_map>
-#include <vector>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/own_records.h"
-#include "support/immortal.h"
 
 // The work of streams: copies, sets, kernels, host functions.
 
 namespace reprise::backend::cuda {
 namespace {
-
-/// The parameters of kernels that have a record, with types and padding, which the driver does not know. Thread-safe.
-class FunctionsOfRecords {
- public:
-  void add(FunctionHandle function, const KernelRecord& kernel) {
-    std::vector<KernelParam> params(kernel.params.begin(), kernel.params.end());
-    const std::lock_guard lock(mutex_);
-    params_.insert_or_assign(function, std::move(params));
-  }
-  /// Adds what the record of the function says of a parameter of this size; nothing if it has none.
-  void complete(FunctionHandle function, std::size_t index, KernelParam* param) const {
-    const std::lock_guard lock(mutex_);
-    const auto known = params_.find(function);
-    if (known == params_.end() || index >= known->second.size() || known->second[index].size != param->size) return;
-    param->whole = known->second[index].whole;
-    param->type = known->second[index].type;
-    param->members = known->second[index].members;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::unordered_map<FunctionHandle, std::vector<KernelParam>> params_;
-};
-
-FunctionsOfRecords& functions_of_records() {
-  static support::Immortal<FunctionsOfRecords> functions;
-  return *functions;
-}
 
 /// A launch in the form of the driver. The attributes are stored in this object.
 class Launch {
@@ -140,8 +108,7 @@ Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* 
   if (entered.failed()) return entered;
   // First what may throw bad_alloc: a function that the record has is never added again. Not within enter(), which
   // would leave its context current.
-  functions_of_records().add(found, kernel);
-  add_own_function(kernel, found);
+  add_function(kernel, found);
   kernel.cuda_functions.add(index_, found);
   *function = found;
   return ErrorCode::success;
@@ -156,7 +123,7 @@ Result CudaBackend::function_param_info(FunctionHandle function, std::size_t ind
     KernelParam found;
     const CUresult result = driver_.cuFuncGetParamInfo(function, index, &found.offset, &found.size);
     if (result != CUDA_SUCCESS) return result;
-    functions_of_records().complete(function, index, &found);
+    complete_param(function, index, &found);
     *param = found;
     return result;
   });

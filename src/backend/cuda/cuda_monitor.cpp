@@ -6,7 +6,6 @@
 
 #include "backend/cuda/capture_watch.h"
 #include "backend/cuda/cupti/cupti_watch.h"
-#include "backend/cuda/work_watch.h"
 
 namespace reprise::backend::cuda {
 
@@ -29,11 +28,6 @@ std::shared_ptr<void> CudaMonitor::watch_calls(std::string* why) {
   std::shared_ptr<void> watch = watch_through_cupti(why);
   if (exchanged == CUDA_SUCCESS) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
   return watch;
-}
-
-std::unique_ptr<WorkWatch> CudaMonitor::watch_work(StreamHandle stream, GraphNodeHandle last) {
-  on_watched_work(&CudaWorkWatch::note);
-  return std::make_unique<CudaWorkWatch>(driver_, stream, last);
 }
 
 }  // namespace reprise::backend::cuda

@@ -10,7 +10,7 @@
 
 namespace reprise::backend::cuda {
 
-/// Observes CUDA devices: this library's calls by CaptureWatch and CudaWorkWatch, all others and the times of nodes
+/// Observes CUDA devices: this library's calls by CaptureWatch, all others and the times of nodes
 /// through CUPTI.
 class CudaMonitor final : public Monitor {
  public:
@@ -19,7 +19,6 @@ class CudaMonitor final : public Monitor {
 
   CaptureFindings describe_capture(StreamHandle stream) const override;
   std::shared_ptr<void> watch_calls(std::string* why) override;
-  std::unique_ptr<WorkWatch> watch_work(StreamHandle stream, GraphNodeHandle last) override;
   std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
   std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle template_graph, GraphExecHandle exec,
                                                                   std::string* why) override;

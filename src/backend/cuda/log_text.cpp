@@ -75,14 +75,15 @@ std::string last_message(std::string_view log, std::string_view thread_id) {
   return {};
 }
 
-std::optional<LoggedFailure> first_capture_failure(std::string_view log, bool (*can_break)(std::string_view name)) {
+std::optional<LoggedFailure> first_capture_failure(std::string_view log,
+                                                   bool (*can_break)(std::string_view name, int code)) {
   constexpr int first_capture_code = 900, invalidated = 901, last_capture_code = 908;
   std::optional<LoggedFailure> before;
   for (std::size_t begin = 0; begin < log.size();) {
     const std::size_t end = std::min(log.find('\n', begin), log.size());
     auto failure = failure_of(log.substr(begin, end - begin));
     begin = end + 1;
-    if (!failure || !can_break(failure->function)) continue;
+    if (!failure || !can_break(failure->function, failure->code)) continue;
     if (failure->code == invalidated) {
       if (before) return before;
     } else if (failure->code >= first_capture_code && failure->code <= last_capture_code) {

@@ -21,7 +21,8 @@ struct LoggedFailure {
 
 /// The call that probably broke a capture, from the lines written during it: the first failure with a code of captures
 /// other than 901, which is a consequence; else the last failure before the first 901.
-/// \param can_break returns whether a call of this name can break captures.
-std::optional<LoggedFailure> first_capture_failure(std::string_view log, bool (*can_break)(std::string_view name));
+/// \param can_break returns whether a call of this name that returned this code can have broken a capture.
+std::optional<LoggedFailure> first_capture_failure(std::string_view log,
+                                                   bool (*can_break)(std::string_view name, int code));
 
 }  // namespace reprise::backend::cuda

@@ -6,8 +6,6 @@
 #include <exception>
 #include <new>
 
-#include "backend/check.h"
-#include "backend/host/capture/work_watch.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -17,22 +15,24 @@ namespace reprise::backend::host {
 
 Result HostBackend::refuse_caller() const {
   if (support::forked()) [[unlikely]]
-    return fail(ErrorCode::not_initialized, forked_detail);
+    return fail(ErrorCode::not_initialized,
+                "this process is a child that fork() made of a process that had used a device, and has none of its "
+                "threads; as with CUDA, fork before the first use of a device, or start another program (exec) in the "
+                "child");
   if (executing())
     return fail(ErrorCode::not_permitted,
                 "host functions, kernels and user objects' destructors must not call the device runtime");
-  if (device_.has_sticky_error() && !CleaningUp::underway())
+  if (device_.has_sticky_error())
     return fail(
         ErrorCode::launch_failure,
         text::format("an operation of this device failed earlier: {}. As on CUDA, the device stays unusable until "
                      "{} ends",
-                     device_.sticky_error(), &face_ == this ? "the process" : "its HostSimulator"));
+                     device_.sticky_error(), of_simulator() ? "its HostSimulator" : "the process"));
   return ErrorCode::success;
 }
 
 Result HostBackend::next_failure(Call call) const {
-  if (CleaningUp::underway()) return ErrorCode::success;
-  const auto happened = runtime_.failures.next(call, face_);
+  const auto happened = runtime_.failures.next(call, *this);
   return happened ? fail(happened->code, happened->detail) : Result(ErrorCode::success);
 }
 
@@ -40,7 +40,6 @@ Result HostBackend::next_failure(Call call) const {
 void HostBackend::finish(Lock& lock, Call call, const Result& result) const noexcept try {
   if (!lock.owns_lock()) lock.lock();  // after a wait
   if (result.failed() && runtime_.watchers > 0) note_refused(runtime_, call, result);
-  if (!result.failed()) HostWorkWatch::note(runtime_, call);
   const bool incomplete = lacks_stacks(runtime_);
   lock.unlock();
   if (incomplete) add_stacks(runtime_);
@@ -156,7 +155,7 @@ Backend* host_backend_of(StreamHandle stream) {
   host::HostRuntime::for_each([&](host::HostRuntime& runtime) {
     const std::lock_guard lock(runtime.mutex);
     if (const auto known = runtime.streams.find(stream); known != runtime.streams.end())
-      found = known->second->device->face;
+      found = known->second->device->backend;
   });
   return found;
 }

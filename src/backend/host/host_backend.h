@@ -15,30 +15,14 @@
 
 namespace reprise::backend::host {
 
-/// While it lives, calls of this thread that release things succeed: no failure is injected, and none is refused
-/// because an operation of the device has failed. For the end of a simulated device.
-class CleaningUp {
- public:
-  CleaningUp() noexcept { ++depth_; }
-  ~CleaningUp() { --depth_; }
-  CleaningUp(const CleaningUp&) = delete;
-  CleaningUp& operator=(const CleaningUp&) = delete;
-  static bool underway() noexcept { return depth_ > 0; }
-
- private:
-  static inline constinit thread_local int depth_ = 0;
-};
-
 /// The backend interface on a simulated device. Each call: return an error if the thread is executing an operation or
 /// the device has a sticky error; return an injected failure if one is due; lock the runtime, check the capture rules,
 /// act. The calls are spread over host_backend_*.cpp by subject.
 class HostBackend final : public Backend {
  public:
-  HostBackend(HostRuntime& runtime, HostDevice& device) : HostBackend(runtime, device, *this) {}
-  /// \param face what the device is to its users: passes its calls on to this object.
-  HostBackend(HostRuntime& runtime, HostDevice& device, Backend& face)
-      : runtime_(runtime), device_(device), face_(face) {
-    device.face = &face;
+  HostBackend(HostRuntime& runtime, HostDevice& device, bool of_simulator = false)
+      : Backend(of_simulator), runtime_(runtime), device_(device) {
+    device.backend = this;
   }
 
   DeviceType type() const noexcept override;
@@ -60,10 +44,9 @@ class HostBackend final : public Backend {
         return refused;
       Result result = injected(call);
       Lock lock(runtime_.mutex);
-      const bool watched = runtime_.watchers > 0 || !runtime_.work_watches.empty();
       if (!result.failed()) [[likely]]
         result = std::forward<Body>(body)(lock);
-      if (result.failed() || watched) [[unlikely]]
+      if (result.failed() || runtime_.watchers > 0) [[unlikely]]
         finish(lock, call, result);
       return result;
     } catch (...) {
@@ -177,7 +160,6 @@ class HostBackend final : public Backend {
 
   HostRuntime& runtime_;
   HostDevice& device_;
-  const Backend& face_;
   HostMonitor monitor_{runtime_, device_};
 };
 

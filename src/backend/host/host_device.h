@@ -120,7 +120,7 @@ class HostDevice {
   bool has_sticky_error() const noexcept { return broken_.load(std::memory_order_acquire); }
   std::string sticky_error() const;
 
-  Backend* face = nullptr;  ///< what the device is to its users; set before it has a stream
+  Backend* backend = nullptr;  ///< of the device; set before it has a stream
 
  private:
   HostRuntime& runtime_;

@@ -2,31 +2,40 @@
 #include "reprise/host_device.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "backend/backend.h"
-#include "backend/host/failure_text.h"
 #include "backend/host/host_runtime.h"
-#include "backend/objects/device_uses.h"
-#include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
-// Failures injected by program or by environment, of all host devices of the process.
+// Failures injected by program, of all host devices of the process.
 
 namespace reprise {
 namespace backend::host {
 namespace {
 
-struct EnvironmentsPlan : FailurePlan {
-  EnvironmentsPlan() {
-    for (const Failure& each : failures_from_environment()) add(each);
-  }
+constexpr std::pair<std::string_view, Call> call_names[] = {
+#define REPRISE_CALL(name, cuda, parameters, arguments) {#name, Call::name}, {cuda, Call::name},
+#include "backend/calls.def"
 };
+
+// The call of that name: the driver's, in any of its versions, or that of Backend. nullopt if there is none.
+std::optional<Call> find_call(std::string_view name) {
+  // In the same form as in reports of other devices.
+  for (const std::string_view version : {"_v2", "_v3", "_v4"})
+    if (name.ends_with(version)) name.remove_suffix(version.size());
+  const auto* const found = std::ranges::find(call_names, name, &std::pair<std::string_view, Call>::first);
+  return found == std::end(call_names) ? std::nullopt : std::optional(found->second);
+}
 
 }  // namespace
 
 FailurePlan& injected_failures() {
-  static support::Immortal<EnvironmentsPlan> plan;  // devices call it until the process ends
+  static support::Immortal<FailurePlan> plan;  // devices call it until the process ends
   return *plan;
 }
 
@@ -35,14 +44,14 @@ FailurePlan& injected_failures() {
 namespace {
 
 bool is_host_device(const backend::Backend& device) {
-  if (device.uses() != nullptr) return true;  // that of a HostSimulator
+  if (device.of_simulator()) return true;
   const std::vector<backend::Backend*>& all = backend::host_backends();
   return std::find(all.begin(), all.end(), &device) != all.end();
 }
 
 }  // namespace
 
-InjectedFailure::InjectedFailure(const HostFailure& failure) : device_(failure.device) {
+InjectedFailure::InjectedFailure(const HostFailure& failure) {
   const auto call = backend::host::find_call(failure.call);
   if (!call)
     throw UsageError(
@@ -56,16 +65,11 @@ InjectedFailure::InjectedFailure(const HostFailure& failure) : device_(failure.d
     throw UsageError(
         text::format("InjectedFailure expected a host device, since no call of another can be made to fail; found {}",
                      failure.device->str()));
-  backend::DeviceUse use;
-  if (device_) use = backend::DeviceUse(*device_, backend::DeviceUses::Kind::failure);
   id_ = backend::host::injected_failures().add({call, failure.code, failure.nth, device});
-  use.detach();
 }
 
 InjectedFailure::~InjectedFailure() {
-  if (support::forked()) return;
   backend::host::injected_failures().remove(id_);
-  if (device_) backend::end_use(*device_, backend::DeviceUses::Kind::failure);
 }
 
 bool InjectedFailure::happened() const noexcept {

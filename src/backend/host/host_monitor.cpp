@@ -3,13 +3,9 @@
 
 #include <mutex>
 
-#include "backend/host/capture/work_watch.h"
-#include "support/forked.h"
-
 namespace reprise::backend::host {
 
 CaptureFindings HostMonitor::describe_capture(StreamHandle handle) const {
-  if (support::forked()) return {};
   const std::lock_guard lock(runtime_.mutex);
   const HostStream* const stream = runtime_.find(handle, device_);
   if (stream == nullptr || stream->capture == nullptr) return {};
@@ -25,21 +21,15 @@ CaptureFindings HostMonitor::describe_capture(StreamHandle handle) const {
 
 std::shared_ptr<void> HostMonitor::watch_calls(std::string*) {
   // Every call is seen anyway; what costs something is noted only while calls are watched.
-  if (support::forked()) return nullptr;
   {
     const std::lock_guard lock(runtime_.mutex);
     ++runtime_.watchers;
   }
   // Without the mutex: for lack of memory the result calls its deleter at once.
   return {this, [this](void*) {
-            if (support::forked()) return;
             const std::lock_guard lock(runtime_.mutex);
             --runtime_.watchers;
           }};
-}
-
-std::unique_ptr<WorkWatch> HostMonitor::watch_work(StreamHandle stream, GraphNodeHandle last) {
-  return std::make_unique<HostWorkWatch>(runtime_, device_, stream, last);
 }
 
 std::unordered_map<GraphNodeHandle, std::uint64_t> HostMonitor::profiler_ids(GraphHandle, GraphExecHandle,

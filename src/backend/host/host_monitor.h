@@ -17,7 +17,6 @@ class HostMonitor final : public Monitor {
 
   CaptureFindings describe_capture(StreamHandle stream) const override;
   std::shared_ptr<void> watch_calls(std::string* why) override;
-  std::unique_ptr<WorkWatch> watch_work(StreamHandle stream, GraphNodeHandle last) override;
   std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
   std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle template_graph, GraphExecHandle exec,
                                                                   std::string* why) override;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backend/host/capture/host_capture.h"
+#include "backend/host/host_settings.h"
 #include "backend/host/memory/fault_handler.h"
 #include "backend/host/run/seeded_chooser.h"
 #include "support/forked.h"
@@ -43,7 +44,7 @@ HostRuntime::HostRuntime(const HostDeviceOptions& options, Identity identity) : 
   explain_faults();
   if (options.scheduler_seed) executor.run_by_steps(std::make_unique<SeededChooser>(*options.scheduler_seed));
   if (options.check_races) races = std::make_unique<RaceCheck>(*this, std::move(identity.races));
-  for (int i = 0; i < options.devices; ++i) {
+  for (int i = 0; i < identity.devices; ++i) {
     const int index = identity.first_index + i;
     devices.push_back(std::make_unique<HostDevice>(*this, text::format("{}:{}", identity.kind, index), index, options));
   }
@@ -51,29 +52,11 @@ HostRuntime::HostRuntime(const HostDeviceOptions& options, Identity identity) : 
   runtimes().all.push_back(this);
 }
 
-HostRuntime::~HostRuntime() {
-  {
-    const std::lock_guard lock(runtimes().mutex);
-    std::erase(runtimes().all, this);
-  }
-  {
-    const std::lock_guard lock(mutex);
-    execs.clear();
-    for (const auto& [address, known] : graph_memory)
-      if (const std::shared_ptr<GraphMemory> memory = known.lock()) memory->set_freed();
-    nodes.clear();
-    inner_graphs.clear();
-    graphs.clear();
-  }
-  wait_until_idle();  // for user objects, which the graphs held
-  for (const auto& [address, block] : pinned)
-    ::operator delete (reinterpret_cast<void*>(address), std::align_val_t{DeviceMemory::alignment});
-}
-
 HostRuntime& HostRuntime::instance() {
   // Never destroyed: operations may still run when the process leaves main().
-  static support::Immortal<HostRuntime> runtime(host_device_options(),
-                                                Identity{.races = [](const HostRace& race) { warn(race.str()); }});
+  static support::Immortal<HostRuntime> runtime(
+      settings::options(),
+      Identity{.devices = settings::devices(), .races = [](const HostRace& race) { warn(race.str()); }});
   return *runtime;
 }
 

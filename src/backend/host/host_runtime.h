@@ -25,8 +25,6 @@
 
 namespace reprise::backend::host {
 
-class HostWorkWatch;
-
 /// Pinned memory of the host.
 struct PinnedBlock {
   std::size_t bytes;
@@ -36,23 +34,23 @@ struct PinnedBlock {
 /// Devices that can use each other's streams, events and memory, and everything that is made on them. There is one for
 /// the host devices of the process, and one for each HostSimulator: these know nothing of each other.
 ///
-/// Thread-safe, with `mutex` as each member says. Destroyed when its devices are idle and nothing calls them.
+/// Thread-safe, with `mutex` as each member says. Never destroyed.
 struct HostRuntime {
   /// Properties of a runtime that users cannot set.
   struct Identity {
     std::string kind = "host";   ///< of its devices, as their names have it
     int first_index = 0;         ///< of its devices
+    int devices = 1;             ///< how many there are
     RaceCheck::Sink races = {};  ///< called for each race, with `mutex` locked
   };
 
   HostRuntime(const HostDeviceOptions& options, Identity identity);
-  ~HostRuntime();
   HostRuntime(const HostRuntime&) = delete;
   HostRuntime& operator=(const HostRuntime&) = delete;
 
   /// The runtime of the host devices of the process, made at their first use.
   static HostRuntime& instance();
-  /// Calls `f` for every runtime; none is destroyed meanwhile. `f` may lock `mutex`.
+  /// Calls `f` for every runtime, under a mutex. `f` may lock that of the runtime.
   static void for_each(const std::function<void(HostRuntime&)>& f);
 
   std::mutex mutex;                                    ///< guards what follows, unless that is said to be thread-safe
@@ -62,7 +60,6 @@ struct HostRuntime {
   std::vector<std::unique_ptr<HostDevice>> devices;    ///< constant
   std::vector<std::shared_ptr<HostCapture>> captures;  ///< underway
   int watchers = 0;                                    ///< number of watches of all calls during captures
-  std::vector<HostWorkWatch*> work_watches;            ///< of streams during captures
   std::map<std::uintptr_t, PinnedBlock> pinned;        ///< by address
 
   // Live objects, owned by these tables.
@@ -119,11 +116,7 @@ struct HostRuntime {
   void forget_inner(const HostGraph& graph) noexcept;
 };
 
-/// The options of HostRuntime::instance(): by configure_host_devices(), else by the environment.
-HostDeviceOptions host_device_options();
-/// \throws UsageError if a value is out of range.
-void check_host_device_options(const HostDeviceOptions& options);
-/// The failures that were injected and have not happened; at the beginning those requested by the environment.
+/// The failures that were injected and have not happened.
 FailurePlan& injected_failures();
 
 /// The block of an address.

@@ -22,6 +22,10 @@ std::size_t environment_number(const char* name, std::size_t otherwise, std::siz
 
 }  // namespace
 
+HostDeviceOptions options() {
+  return {memory_bytes(HostDeviceOptions().memory_bytes), protect(), check_races(), scheduler_seed()};
+}
+
 int devices() {
   return static_cast<int>(environment_number("REPRISE_HOST_DEVICES", 1, 1, most_devices));
 }

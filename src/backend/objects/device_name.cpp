@@ -54,7 +54,7 @@ void expect_host_device(const DeviceName& name, std::size_t count) {
   if (name.index >= count) {
     throw UsageError(
         text::format("expected the number of a host device below {}; found \"{}\"; set the environment variable "
-                     "REPRISE_HOST_DEVICES, or call configure_host_devices() first, to have more of them",
+                     "REPRISE_HOST_DEVICES to have more of them",
                      count, name.text));
   }
 }

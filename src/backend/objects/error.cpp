@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/error.h"
 
+#include <dlfcn.h>
+
 #include <utility>
 
 #include "backend/user_code.h"
@@ -97,80 +99,16 @@ constexpr Text text_of(ErrorCode result) noexcept {
   return {nullptr, nullptr};
 }
 
-// CUDA's names of the other codes of the driver.
-constexpr struct {
-  int code;
-  const char* name;
-} other_names[] = {
-    {4, "cudaErrorCudartUnloading"},
-    {5, "cudaErrorProfilerDisabled"},
-    {6, "cudaErrorProfilerNotInitialized"},
-    {7, "cudaErrorProfilerAlreadyStarted"},
-    {8, "cudaErrorProfilerAlreadyStopped"},
-    {34, "cudaErrorStubLibrary"},
-    {46, "cudaErrorDevicesUnavailable"},
-    {102, "cudaErrorDeviceNotLicensed"},
-    {200, "cudaErrorInvalidKernelImage"},
-    {201, "cudaErrorDeviceUninitialized"},
-    {205, "cudaErrorMapBufferObjectFailed"},
-    {206, "cudaErrorUnmapBufferObjectFailed"},
-    {207, "cudaErrorArrayIsMapped"},
-    {208, "cudaErrorAlreadyMapped"},
-    {210, "cudaErrorAlreadyAcquired"},
-    {211, "cudaErrorNotMapped"},
-    {212, "cudaErrorNotMappedAsArray"},
-    {213, "cudaErrorNotMappedAsPointer"},
-    {214, "cudaErrorECCUncorrectable"},
-    {215, "cudaErrorUnsupportedLimit"},
-    {216, "cudaErrorDeviceAlreadyInUse"},
-    {217, "cudaErrorPeerAccessUnsupported"},
-    {218, "cudaErrorInvalidPtx"},
-    {219, "cudaErrorInvalidGraphicsContext"},
-    {220, "cudaErrorNvlinkUncorrectable"},
-    {221, "cudaErrorJitCompilerNotFound"},
-    {222, "cudaErrorUnsupportedPtxVersion"},
-    {223, "cudaErrorJitCompilationDisabled"},
-    {224, "cudaErrorUnsupportedExecAffinity"},
-    {225, "cudaErrorUnsupportedDevSideSync"},
-    {226, "cudaErrorContained"},
-    {300, "cudaErrorInvalidSource"},
-    {301, "cudaErrorFileNotFound"},
-    {302, "cudaErrorSharedObjectSymbolNotFound"},
-    {303, "cudaErrorSharedObjectInitFailed"},
-    {402, "cudaErrorLossyQuery"},
-    {500, "cudaErrorSymbolNotFound"},
-    {701, "cudaErrorLaunchOutOfResources"},
-    {702, "cudaErrorLaunchTimeout"},
-    {703, "cudaErrorLaunchIncompatibleTexturing"},
-    {704, "cudaErrorPeerAccessAlreadyEnabled"},
-    {705, "cudaErrorPeerAccessNotEnabled"},
-    {708, "cudaErrorSetOnActiveProcess"},
-    {710, "cudaErrorAssert"},
-    {711, "cudaErrorTooManyPeers"},
-    {712, "cudaErrorHostMemoryAlreadyRegistered"},
-    {713, "cudaErrorHostMemoryNotRegistered"},
-    {714, "cudaErrorHardwareStackError"},
-    {715, "cudaErrorIllegalInstruction"},
-    {716, "cudaErrorMisalignedAddress"},
-    {717, "cudaErrorInvalidAddressSpace"},
-    {718, "cudaErrorInvalidPc"},
-    {721, "cudaErrorTensorMemoryLeak"},
-    {802, "cudaErrorSystemNotReady"},
-    {805, "cudaErrorMpsConnectionFailed"},
-    {806, "cudaErrorMpsRpcFailure"},
-    {807, "cudaErrorMpsServerNotReady"},
-    {808, "cudaErrorMpsMaxClientsReached"},
-    {809, "cudaErrorMpsMaxConnectionsReached"},
-    {810, "cudaErrorMpsClientTerminated"},
-    {811, "cudaErrorCdpNotSupported"},
-    {812, "cudaErrorCdpVersionMismatch"},
-    {909, "cudaErrorTimeout"},
-    {911, "cudaErrorExternalDevice"},
-    {912, "cudaErrorInvalidClusterSize"},
-    {913, "cudaErrorFunctionNotLoaded"},
-    {914, "cudaErrorInvalidResourceType"},
-    {915, "cudaErrorInvalidResourceConfiguration"},
-};
+// The driver's name of a code; null if it has none, or no driver is loaded.
+const char* name_in_driver(ErrorCode result) noexcept {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  auto* const find = reinterpret_cast<int (*)(int, const char**)>(dlsym(library, "cuGetErrorName"));
+  const char* name = nullptr;
+  if (find != nullptr && find(static_cast<int>(result), &name) != 0) name = nullptr;
+  dlclose(library);
+  return name;
+}
 
 constinit thread_local const char* call_in_progress = nullptr;
 
@@ -214,9 +152,8 @@ UserCode::~UserCode() {
 
 const char* result_name(ErrorCode result) noexcept {
   if (const char* name = text_of(result).name; name != nullptr) return name;
-  for (const auto& other : other_names)
-    if (other.code == static_cast<int>(result)) return other.name;
-  return "cudaErrorUnknown";
+  const char* const name = name_in_driver(result);
+  return name != nullptr ? name : "cudaErrorUnknown";
 }
 
 const char* result_description(ErrorCode result) noexcept {

@@ -7,7 +7,6 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/objects/captured_events.h"
-#include "backend/objects/device_uses.h"
 #include "backend/stream_wait.h"
 #include "reprise/public_call.h"
 #include "text/format.h"
@@ -35,20 +34,17 @@ void check_same_runtime(Device event, Device stream) {
 
 Event::Event(Device device, EventOptions options) : ref_(device, EventHandle{nullptr}) {
   const detail::PublicCall call("Event");
-  backend::DeviceUse use(device, backend::DeviceUses::Kind::event);
   const Checked runtime(device.backend());
   EventHandle handle = nullptr;
   const auto flags = options.timing ? backend::EventFlags::timing : backend::EventFlags::disable_timing;
   runtime.event_create(&handle, flags);
   ref_ = EventRef(device, handle);
-  use.detach();
 }
 
 Event::~Event() {
   if (ref_.native() == nullptr) return;
   backend::captured_events::ends(ref_);
   backend::WarnOnError(ref_.device().backend()).event_destroy(ref_.native());
-  backend::end_use(ref_.device(), backend::DeviceUses::Kind::event);
 }
 
 Event::Event(Event&& other) noexcept

@@ -40,7 +40,7 @@ bool is_like_new(const StreamRef& stream) noexcept {
 
 bool keeps_streams(const Device& device) noexcept {
   const Framework* const framework = installed_framework();
-  return framework != nullptr && device.backend().uses() == nullptr && framework->keeps_streams(device.type());
+  return framework != nullptr && !device.backend().of_simulator() && framework->keeps_streams(device.type());
 }
 
 void keep_stream(const StreamRef& stream, const StreamOptions& options) noexcept {

@@ -5,17 +5,25 @@
 #include <shared_mutex>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "support/immortal.h"
 
 namespace reprise::backend {
 namespace {
 
+/// What is kept of a record, which may be unloaded.
+struct Described {
+  KernelAccesses accesses;
+  std::vector<KernelParam> params;
+};
+
 struct OwnRecords {
   std::shared_mutex mutex;
   std::unordered_set<const KernelRecord*> records;
   std::unordered_map<FunctionHandle, const KernelRecord*> functions;  // of all CUDA devices
-  std::unordered_map<FunctionHandle, KernelAccesses> accesses;        // likewise, of all records
+  std::unordered_map<FunctionHandle, Described> described;            // likewise, of all records
 };
 
 OwnRecords& own_records() {
@@ -32,11 +40,22 @@ const KernelRecord& add_own_record(const KernelRecord& record) {
   return record;
 }
 
-void add_own_function(const KernelRecord& record, FunctionHandle function) {
+void add_function(const KernelRecord& record, FunctionHandle function) {
+  Described described{record.accesses, {record.params.begin(), record.params.end()}};
   OwnRecords& own = own_records();
   const std::unique_lock lock(own.mutex);
   if (own.records.contains(&record)) own.functions.insert_or_assign(function, &record);
-  own.accesses.insert_or_assign(function, record.accesses);  // null, too: the handle may be that of an unloaded one
+  own.described.insert_or_assign(function, std::move(described));  // the handle may be that of an unloaded one
+}
+
+void complete_param(FunctionHandle function, std::size_t index, KernelParam* param) {
+  OwnRecords& own = own_records();
+  const std::shared_lock lock(own.mutex);
+  const auto known = own.described.find(function);
+  if (known == own.described.end() || index >= known->second.params.size()) return;
+  const KernelParam& described = known->second.params[index];
+  if (described.size == param->size)
+    *param = {param->offset, param->size, described.whole, described.type, described.cleared};
 }
 
 const KernelRecord* own_record(const Backend& backend, FunctionHandle function) {
@@ -54,8 +73,8 @@ KernelAccesses accesses_of(const Backend& backend, FunctionHandle function) {
   if (backend.type() == DeviceType::host) return reinterpret_cast<const KernelRecord*>(function)->accesses;
   OwnRecords& own = own_records();
   const std::shared_lock lock(own.mutex);
-  const auto found = own.accesses.find(function);
-  return found != own.accesses.end() ? found->second : nullptr;
+  const auto found = own.described.find(function);
+  return found != own.described.end() ? found->second.accesses : nullptr;
 }
 
 }  // namespace reprise::backend

@@ -9,9 +9,7 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "backend/objects/captured_events.h"
-#include "backend/objects/device_uses.h"
 #include "backend/objects/kept_streams.h"
-#include "backend/objects/open_guards.h"
 #include "backend/objects/thread_tag.h"
 #include "backend/objects/tracked_stream.h"
 #include "backend/stream_end.h"
@@ -27,7 +25,6 @@ namespace reprise {
 namespace {
 
 using backend::Checked;
-using UseKind = backend::DeviceUses::Kind;
 
 struct CurrentStream {
   backend::Backend* backend;
@@ -59,12 +56,6 @@ void make_current(const StreamRef& stream) {
   if (!current_streams().empty()) backend::framework_detail::hand_over_current_streams(*framework);
   framework->set_current_stream(stream.device().index(), stream.native());
 }
-
-/// The stream of a guard's device that was current before it began.
-struct PreviousStream {
-  StreamRef stream;
-};
-using OpenStreamGuards = backend::OpenGuards<PreviousStream>;
 
 void check_same_runtime(Device mine, Device other, const char* what) {
   if (backend::same_runtime(mine, other)) return;
@@ -174,14 +165,12 @@ std::uint64_t StreamRef::capture_id() const {
 
 Stream::Stream(Device device, StreamOptions options) : ref_(device, nullptr), options_(options) {
   const detail::PublicCall call("Stream");
-  backend::DeviceUse use(device, UseKind::stream);
   StreamHandle handle = backend::take_kept_stream(device, options);
   if (handle == nullptr) {
     const auto flags = options.blocking ? backend::StreamFlags::blocking : backend::StreamFlags::non_blocking;
     Checked(device.backend()).stream_create(&handle, flags, options.priority);
   }
   ref_ = StreamRef(device, handle);
-  use.detach();
   backend::TrackedStream::add(ref_);
 }
 
@@ -193,7 +182,6 @@ Stream::~Stream() {
     backend::keep_stream(ref_, options_);
   else
     backend::WarnOnError(ref_.device().backend()).stream_destroy(ref_.native());
-  backend::end_use(ref_.device(), UseKind::stream);
 }
 
 Stream::Stream(Stream&& other) noexcept
@@ -241,23 +229,12 @@ CaptureModeGuard::~CaptureModeGuard() {
   return StreamRef(device, framework->current_stream(device.index()));
 }
 
-StreamGuard::StreamGuard(StreamRef stream) : device_(stream.device()) {
-  OpenStreamGuards& open = OpenStreamGuards::of_thread();
-  open.reserve();
-  const StreamRef previous = current_stream(stream.device());
+StreamGuard::StreamGuard(StreamRef stream) : previous_(current_stream(stream.device())), device_(stream.device()) {
   make_current(stream);
-  open.begin(device_.number_, {previous});
 }
 
 StreamGuard::~StreamGuard() {
-  if (!device_.is_on_its_thread()) {  // of which the end of `device_` warns
-    backend::GuardsEndedElsewhere::add(device_.number_);
-    return;
-  }
-  OpenStreamGuards::of_thread().end(
-      device_.number_, [&](const PreviousStream& later) { return later.stream.device() == device_.device_; },
-      [](PreviousStream& later, const PreviousStream& previous) { later = previous; },
-      [](const PreviousStream& previous) { make_current(previous.stream); });
+  if (device_.is_on_its_thread()) make_current(previous_);  // else the end of `device_` warns
 }
 
 bool is_current_stream_capturing() {

@@ -69,12 +69,6 @@ void TrackedStream::ends(const StreamRef& stream) noexcept {
   ended->end(ended.use_count() > 1);
 }
 
-void TrackedStream::device_ends(const Device& device) noexcept {
-  Streams& known = streams();
-  const std::lock_guard lock(known.mutex);
-  std::erase_if(known.all, [&](const auto& entry) { return entry.first.first == &device.backend(); });
-}
-
 void TrackedStream::end(bool wanted) noexcept {
   try {
     std::string why = "it was captured";

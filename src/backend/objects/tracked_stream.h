@@ -25,9 +25,6 @@ class TrackedStream {
   /// Starts tracking a stream. The caller must call ends(). When out of host memory, the stream stays foreign.
   static void add(const StreamRef& stream) noexcept;
 
-  /// Notifies that the device of a HostSimulator is closed: it has no streams any more.
-  static void device_ends(const Device& device) noexcept;
-
   /// Notifies that the stream is about to be destroyed; its handle is still valid, and its work may still run.
   static void ends(const StreamRef& stream) noexcept;
 

@@ -21,17 +21,14 @@ struct CudaCall {
   CallClass call_class;
 };
 
-/// The class of a call of the interface: that of its call of the driver.
+/// The class of a call of the interface: that of its call of the driver; always allowed if that is unknown.
 CallClass class_of(Call call) noexcept;
 
 /// The class of a call of CUDA's driver or runtime, by its name as find_cuda_call() takes it; nullopt for an unknown
 /// name.
 std::optional<CallClass> class_of(std::string_view cuda_name) noexcept;
 
-/// True if the call submits work to its stream, which is a node if the stream captures, or has the stream wait.
-bool gives_work(Call call) noexcept;
-
-/// All known calls, class by class.
+/// All known calls, class by class; those that are always allowed are none of them.
 std::span<const CudaCall> cuda_calls() noexcept;
 
 /// The call with this name in the driver or the runtime, with or without a version suffix (`cuMemAlloc_v2`,

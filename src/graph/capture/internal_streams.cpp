@@ -6,7 +6,6 @@
 #include "backend/check.h"
 #include "backend/objects/tracked_stream.h"
 #include "backend/per_device.h"
-#include "support/forked.h"
 
 namespace reprise::graphs {
 namespace {
@@ -38,7 +37,6 @@ StreamHandle borrow(backend::Backend& backend, std::vector<LentStream>& streams)
 }
 
 StreamHandle borrow(const Device& device) {
-  backend::require_not_forked(backend::Call::stream_create);
   return Streams::use(device, [&](std::vector<LentStream>& streams) { return borrow(device.backend(), streams); });
 }
 
@@ -47,7 +45,6 @@ StreamHandle borrow(const Device& device) {
 InternalStream::InternalStream(Device device) : stream_(device, borrow(device)) {}
 
 InternalStream::~InternalStream() {
-  if (support::forked()) return;
   Streams::use(stream_.device(), [&](std::vector<LentStream>& streams) {
     for (LentStream& lent : streams)
       if (lent.stream == stream_.native()) lent.borrowed = false;

@@ -2,7 +2,6 @@
 #include "graph/control_flow/body_nodes.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -10,7 +9,6 @@
 #include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/error_context.h"
-#include "backend/rules/call_stack.h"
 #include "backend/rules/kernel_text.h"
 #include "text/format.h"
 
@@ -66,23 +64,6 @@ const char* refusal_of(Backend& backend, NodeType type, const backend::NodeParam
   return "is of a type that no body can have";
 }
 
-// "The first call that submitted it: launch (cuLaunchKernelEx) in step, called by main at program+0x12, from ...". A
-// call of this library is named as it was made; its stack begins within this library, where the program has no names.
-std::string call_text(const std::optional<backend::CaptureFindings::ObservedCall>& call) {
-  if (!call)
-    return "It is not known which call submitted it; with GraphOptions::report = ReportDetail::full, calls that this "
-           "library does not make are known, too, where CUPTI can be used";
-  const bool other_thread = call->thread != backend::thread_number();
-  constexpr std::size_t most = 12;
-  std::string stack;
-  for (std::size_t i = 0; i < std::min(call->stack.size(), most); ++i)
-    stack += (i == 0 ? ", called by " : ", from ") + call->stack[i];
-  return text::format("The first call that submitted it: {}{}{}{}{}", call->name,
-                      call->driver_name.empty() ? "" : " (" + call->driver_name + ")",
-                      call->detail.empty() ? "" : " in " + call->detail,
-                      other_thread ? text::format(" on thread {}", call->thread) : "", stack);
-}
-
 void require_nodes(Backend& backend, const char* call, GraphHandle graph, const std::string& prefix) {
   const Checked runtime(backend);
   std::vector<GraphNodeHandle> nodes;
@@ -120,8 +101,7 @@ void require_body_nodes(Backend& backend, const char* call, GraphHandle body, st
                    call));
 }
 
-void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node,
-                            const backend::WorkWatch& watch) {
+void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node) {
   Backend& backend = stream.device().backend();
   const Checked runtime(backend);
   const backend::CaptureInfo info = backend::capture_info(stream);
@@ -144,9 +124,9 @@ void require_nothing_beside(const char* call, const StreamRef& stream, GraphNode
   }
   throw UsageError(text::format(
       "{}: while its body was captured, work was submitted to the enclosing stream and is not part of the body: {}. "
-      "{}. Submit it to the stream that the body is passed, or to current_stream(). The whole capture fails in the "
+      "Submit it to the stream that the body is passed, or to current_stream(). The whole capture fails in the "
       "end.",
-      call, what, call_text(watch.first())));
+      call, what));
 }
 
 }  // namespace reprise::graphs

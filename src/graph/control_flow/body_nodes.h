@@ -2,7 +2,6 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/monitor.h"
 #include "reprise/stream.h"
 
 // What the graphs of conditional nodes may hold.
@@ -16,9 +15,7 @@ namespace reprise::graphs {
 ///         without a reason, or is empty.
 void require_body_nodes(backend::Backend& backend, const char* call, GraphHandle body, std::size_t fewest);
 
-/// \param watch of the work submitted to the stream after `node`.
-/// \throws UsageError if there was any: with the node, and the call if that was seen.
-void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node,
-                            const backend::WorkWatch& watch);
+/// \throws UsageError if work was submitted to the stream after `node`, with its first node.
+void require_nothing_beside(const char* call, const StreamRef& stream, GraphNodeHandle node);
 
 }  // namespace reprise::graphs

@@ -153,10 +153,7 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
     for (const Connection& each : connections)
       children->connect(found.capture->device(), each.graph, each.from, each.to);
     auto resources = child.resources.share();
-    if (child.values_of != nullptr) {  // share() leaves it out; the copy has its values
-      resources.push_back(child.device_use);
-      resources.push_back(child.values_of);
-    }
+    if (child.values_of != nullptr) resources.push_back(child.values_of);  // share() leaves it out
     child.listeners.replace_by_copies(resources);
     children->hold(resources);
     children->add_memory(child.listeners.pool().allocations());

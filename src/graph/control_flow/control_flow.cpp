@@ -154,11 +154,7 @@ ConditionalNode add_node(const Request& request, GraphHandle graph) {
 class BodyCapture {
  public:
   BodyCapture(const Request& request, const captures::Found& found, const ConditionalNode& made, std::size_t number)
-      : request_(request),
-        capture_(found.capture),
-        node_(made.node),
-        around_(request.stream.device().backend().monitor().watch_work(request.stream.native(), made.node)),
-        stream_(request.stream) {
+      : request_(request), capture_(found.capture), node_(made.node), stream_(request.stream) {
     begin(found, made.bodies[number]);
     underway_ = true;
     backend::bodies_underway.fetch_add(1, std::memory_order_relaxed);
@@ -194,7 +190,7 @@ class BodyCapture {
       throw active()->failure(backend.monitor().describe_capture(capture_->stream().native()),
                               ErrorCode::stream_capture_invalidated);
     active()->add_inner_nodes(findings.nodes.value_or(0));
-    graphs::require_nothing_beside(request_.call, request_.stream, node_, *around_);
+    graphs::require_nothing_beside(request_.call, request_.stream, node_);
     // A loop has the kernel that sets its condition again.
     graphs::require_body_nodes(backend, request_.call, body_->graph,
                                capture_->allows_empty() ? 0
@@ -264,7 +260,6 @@ class BodyCapture {
   const Request& request_;
   const std::shared_ptr<captures::Capture> capture_;
   const GraphNodeHandle node_;
-  const std::unique_ptr<backend::WorkWatch> around_;
   StreamRef stream_;
   std::shared_ptr<const captures::Body> body_;
   bool underway_ = false;

@@ -354,9 +354,11 @@ void GraphNode::set_params(const MemsetNodeParams& params) const {
 void GraphNode::set_enabled(bool enabled) const {
   constexpr const char* call = "GraphNode::set_enabled";
   const NodeViews view(*this, call, true);
-  if (type_ != NodeType::kernel && type_ != NodeType::memcpy && type_ != NodeType::memset)
-    throw UsageError(text::format(
-        "{} needs a kernel, memcpy or memset node, the types that CUDA can disable; found the {}.", call, view.text()));
+  if (type_ != NodeType::kernel && type_ != NodeType::memcpy)
+    throw UsageError(
+        text::format("{} needs a kernel or memcpy node, the types that CUDA disables in order; found the {}. A set may "
+                     "be given memory that nothing reads: GraphNode::set_params().",
+                     call, view.text()));
   if (inner_ != nullptr)
     throw UsageError(
         text::format("{} needs a node of the graph itself; found the {} in a child graph or a body, where nodes are "

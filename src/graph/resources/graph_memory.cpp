@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/graph_memory.h"
 
-#include "backend/check.h"
 #include "backend/framework.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/resources/runtime_estimate.h"
@@ -39,7 +38,6 @@ graphs::GraphCounts graphs::counts_of(const CUDAGraph& graph) {
 GraphMemory CUDAGraph::memory() const {
   constexpr const char* call = "CUDAGraph::memory";
   const detail::PublicCall public_call(call);
-  backend::require_not_forked(backend::Call::memory_info);
   const Impl& impl = Impl::of(*this, call);
   impl.require(call, {Impl::State::captured, Impl::State::ready});
   return graphs::memory_of(*impl.device, graphs::counts_of(*this), impl.pool);

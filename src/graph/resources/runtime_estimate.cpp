@@ -180,7 +180,6 @@ void measure(const Device& device, Rates& rates) {
 }  // namespace
 
 GraphMemoryEstimate estimate_of(const Device& device, const GraphCounts& counts) {
-  backend::require_not_forked(Call::memory_info);
   Rates rates = backend::PerDevice<Rates>::use(device, [](const Rates& known) { return known; });
   if (!rates.measured) {
     try {

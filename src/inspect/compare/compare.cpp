@@ -162,7 +162,6 @@ Comparison compare(const CUDAGraph& graph, CaptureBody body, const std::optional
   GraphImpl& impl = graphs::GraphAccess::of(graph, call);
   const GraphImpl::Use use(impl);
   impl.refuse_in_own_hook(call);
-  backend::require_not_forked(backend::Call::graph_launch);
   impl.require_template(call);
   require_valid(impl, body, stream);
   refuse_captures_underway();

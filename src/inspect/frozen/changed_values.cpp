@@ -72,7 +72,7 @@ std::string memory_text(const NodeValues& values, std::uintptr_t address) {
 bool may_differ_in_padding(const ChangedValue& changed) noexcept {
   const NodeValue& value = changed.value;
   const bool is_address = changed.first >> 47 == 0;
-  return value.unwritten && !value.one_number && value.bytes == 8 && changed.first >> 32 == value.value >> 32 &&
+  return value.unwritten && !value.no_padding && value.bytes == 8 && changed.first >> 32 == value.value >> 32 &&
          !is_address;
 }
 

@@ -90,37 +90,19 @@ class ValueReader {
     for (std::size_t i = 0; i < kernel.params.size(); ++i)
       read_argument(static_cast<std::int32_t>(i), {kernel.params[i], static_cast<const std::byte*>(params[i])});
   }
-  // A parameter of 8 bytes or less whose type is not known is taken for a number.
+  // A parameter of 8 bytes or less whose type is not known is taken for a number. A word of others may be two numbers.
   void read_argument(std::int32_t parameter, const KernelArguments::Argument& argument) {
     const KernelParam& param = argument.param;
-    if (param.members != nullptr)
-      if (const std::vector<KernelMember> members = param.members(); !members.empty())
-        return read_members(parameter, argument.value, members);
     const bool part =
         param.size > 8 || parameter == NodeValue::all_arguments || (param.type != nullptr && !param.whole);
-    read_words(parameter, argument.value, {0, param.size, param.whole}, part);
-  }
-  // By member, since the bytes between them are no values. Members that the body left unwritten may differ, too.
-  void read_members(std::int32_t parameter, const std::byte* start, const std::vector<KernelMember>& members) {
-    for (const KernelMember& member : members) {
-      const std::size_t first = found_.values.size();
-      const bool part = member.size > 8 || !member.whole;
-      read_words(parameter, start, member, part);
-      for (std::size_t i = first; i < found_.values.size(); ++i) {
-        found_.values[i].unwritten = true;
-        found_.values[i].one_number = !part;
-      }
-    }
-  }
-  // \param part each word may consist of several numbers.
-  void read_words(std::int32_t parameter, const std::byte* start, const KernelMember& range, bool part) {
-    for (std::size_t at = 0; at < range.size;) {
+    for (std::size_t at = 0; at < param.size;) {
       std::size_t bytes = 8;
-      while (at + bytes > range.size) bytes /= 2;
-      NodeValue& value = add(parameter, range.offset + at, bytes, start + range.offset + at);
-      value.unwritten = !range.whole;
+      while (at + bytes > param.size) bytes /= 2;
+      NodeValue& value = add(parameter, at, bytes, argument.value + at);
+      value.unwritten = !param.whole;
       value.part = part;
-      value.perhaps = part && !range.whole;
+      value.no_padding = param.cleared;
+      value.perhaps = part && !param.whole && !param.cleared;
       at += bytes;
     }
   }

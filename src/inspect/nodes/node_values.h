@@ -31,7 +31,7 @@ struct NodeValue {
   std::string_view member = {};  ///< of static storage; may be empty
   std::int32_t element = -1;     ///< of an array that `member` lies in; -1: it lies in none
   bool part = false;             ///< a word of a larger parameter, of a struct or of a block: perhaps two numbers
-  bool one_number = false;       ///< a member of which the type is known
+  bool no_padding = false;       ///< its padding, if any, is always 0
   bool unwritten = false;        ///< some of its bytes may be such that no code wrote
   bool perhaps = false;          ///< likewise, and no difference is certain
 };

@@ -266,7 +266,6 @@ ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream) {
   const GraphImpl::Use use(impl);
   impl.refuse_in_own_hook(call);
   impl.refuse_reserved(call);
-  backend::require_not_forked(backend::Call::graph_launch);
   const std::lock_guard lock(impl.launch_mutex);
   impl.require_template(call);
   refuse_second_timer(call, impl);

@@ -27,7 +27,7 @@ thread_local int current_index = 0;
 
 // False for the device of a HostSimulator, which libtorch does not know.
 bool is_known(const Device& device) {
-  return device.type() == DeviceType::host && device.backend().uses() == nullptr;
+  return device.type() == DeviceType::host && !device.backend().of_simulator();
 }
 
 int current_host_index() {

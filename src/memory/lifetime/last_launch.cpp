@@ -72,10 +72,6 @@ bool LastLaunch::query() {
   return event_->query();
 }
 
-bool LastLaunch::is_on(const Device& device) const noexcept {
-  return stream_ != nullptr ? stream_->device() == device : event_ != nullptr && event_->device() == device;
-}
-
 void LastLaunch::wait() noexcept {
   if (is_over() || !can_query()) return;
   backend::Backend& backend = event_->device().backend();

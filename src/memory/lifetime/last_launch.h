@@ -59,9 +59,6 @@ class LastLaunch {
     return stream_ != nullptr && stream_ == other.stream_;
   }
 
-  /// True if there was a launch, on this device.
-  bool is_on(const Device& device) const noexcept;
-
  private:
   // No part of launch(), whose usual way needs no registers saved for this.
   template <class Launch>

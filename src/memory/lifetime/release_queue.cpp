@@ -3,12 +3,10 @@
 
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <mutex>
 #include <utility>
 
-#include "backend/device_end.h"
+#include "backend/simulator_end.h"
 #include "support/forked.h"
 #include "support/immortal.h"
 
@@ -52,48 +50,17 @@ class ResourceList {
 
 namespace {
 
-/// A drain underway, on any thread.
-struct Drain {
-  std::uint64_t number = 0;
-  Drain* next = nullptr;
-};
-
-/// A device whose launches only the thread that waits for them takes.
-struct Claim {
-  const Device device;
-  Claim* next = nullptr;
-};
-
-template <class Link>
-void unlink(Link*& first, const Link& link) noexcept {
-  Link** at = &first;
-  while (*at != &link) at = &(*at)->next;
-  *at = link.next;
-}
-
-void simulator_ends(const Device* device, const std::function<void()>* wait_until_idle) noexcept {
-  if (device == nullptr)
-    ReleaseQueue::drain();
-  else
-    ReleaseQueue::drain_all(*device, *wait_until_idle);
-}
-
 struct Queue {
   Queue() {
-    static constinit support::Callback<const Device*, const std::function<void()>*> callback(&simulator_ends);
-    backend::pending_release_callbacks.add(callback);
+    static constinit support::Callback<const Device&> callback([](const Device&) noexcept { ReleaseQueue::drain(); });
+    backend::simulator_end_callbacks.add(callback);
   }
 
   std::mutex mutex;
   std::condition_variable changed;
   ResourceList waiting;
-  Claim* claims = nullptr;
-  Drain* drains = nullptr;
-  std::uint64_t last_number = 0;  // of a drain
-  std::atomic<bool> any{false};   // lets drain() return without the mutex
+  std::atomic<bool> any{false};  // lets drain() return without the mutex
 };
-
-thread_local std::ptrdiff_t own_drains = 0;  // underway on this thread: a resource's destructor may drain
 
 // Never destroyed: the driver may call user objects' destructors while static objects are being destroyed.
 Queue& queue() {
@@ -148,95 +115,31 @@ ResourceList release_due(ResourceList taken, bool wait) {
   return not_queried;
 }
 
-// Takes the resources for which `takes` holds, has `release` release what is due, and keeps those that it returns.
-// Returns the number of this drain.
-template <class Takes, class Release>
-std::uint64_t drain_entries(const Takes& takes, const Release& release) {
+void drain_due(bool wait) noexcept {
   Queue& q = queue();
-  ResourceList taken;
-  Drain drain;
-  {
-    const std::lock_guard lock(q.mutex);
-    ResourceList others;
-    while (!q.waiting.empty()) {
-      std::unique_ptr<Resources> resources = q.waiting.pop_front();
-      ResourceList& list = q.claims == nullptr || takes(ResourceList::after(*resources)) ? taken : others;
-      list.push_back(std::move(resources));
-    }
-    q.waiting.append(others);
-    q.any.store(!q.waiting.empty(), std::memory_order_relaxed);
-    drain = {++q.last_number, q.drains};
-    q.drains = &drain;
-  }
-  ++own_drains;
-  // Without the mutex: a resource's destructor may push or drain itself.
-  ResourceList left = release(std::move(taken));
-  --own_drains;
-  {
-    const std::lock_guard lock(q.mutex);
-    unlink(q.drains, drain);
-    q.waiting.append(left);
-    if (!q.waiting.empty()) q.any.store(true, std::memory_order_release);
-  }
-  q.changed.notify_all();
-  return drain.number;
-}
-
-void drain_unclaimed(bool wait) noexcept {
-  const Queue& q = queue();
   if (!q.any.load(std::memory_order_acquire) || support::forked()) return;
-  const auto is_unclaimed = [&](const LastLaunch& after) {
-    for (const Claim* claim = q.claims; claim != nullptr; claim = claim->next)
-      if (after.is_on(claim->device)) return false;
-    return true;
-  };
-  drain_entries(is_unclaimed, [&](ResourceList taken) { return release_due(std::move(taken), wait); });
+  ResourceList taken;
+  {
+    const std::lock_guard lock(q.mutex);
+    taken.append(q.waiting);
+    q.any.store(false, std::memory_order_relaxed);
+  }
+  // Without the mutex: a resource's destructor may push or drain itself.
+  ResourceList left = release_due(std::move(taken), wait);
+  if (left.empty()) return;
+  const std::lock_guard lock(q.mutex);
+  q.waiting.append(left);
+  q.any.store(true, std::memory_order_release);
 }
 
 }  // namespace
 
 void ReleaseQueue::drain() noexcept {
-  drain_unclaimed(false);
+  drain_due(false);
 }
 
 void ReleaseQueue::drain_waiting() noexcept {
-  drain_unclaimed(true);
-}
-
-void ReleaseQueue::drain_all(const Device& device, const std::function<void()>& wait_until_idle) noexcept {
-  Queue& q = queue();
-  Claim claim{device};
-  {
-    const std::lock_guard lock(q.mutex);
-    claim.next = q.claims;
-    q.claims = &claim;
-  }
-  const auto takes = [&](const LastLaunch& after) { return after.is_none() || after.is_on(device); };
-  bool released = false;
-  const auto release = [&](ResourceList taken) {
-    wait_until_idle();
-    released = !taken.empty();
-    while (!taken.empty()) {
-      const std::unique_ptr<Resources> resources = taken.pop_front();
-      ResourceList::after(*resources) = {};
-    }
-    return ResourceList();
-  };
-  const std::uint64_t number = drain_entries(takes, release);
-  {
-    // The rest is with drains that began before.
-    std::unique_lock lock(q.mutex);
-    q.changed.wait_for(lock, std::chrono::seconds(5), [&] {
-      std::ptrdiff_t before = 0;
-      for (const Drain* each = q.drains; each != nullptr; each = each->next)
-        if (each->number < number) ++before;
-      return before <= own_drains;
-    });
-  }
-  do drain_entries(takes, release);
-  while (released);  // resources may hold other graphs
-  const std::lock_guard lock(q.mutex);
-  unlink(q.claims, claim);
+  drain_due(true);
 }
 
 bool ReleaseQueue::wait(const std::atomic<bool>& flag, std::chrono::microseconds limit) noexcept {

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -55,10 +54,6 @@ class ReleaseQueue {
 
   /// As drain(), but waits for those launches first. For callers out of memory.
   static void drain_waiting() noexcept;
-
-  /// Releases all resources whose last launch was on this device, without querying that: once `wait_until_idle` has
-  /// returned, all launches there have completed. Waits also for what other threads are releasing, at most 5 s.
-  static void drain_all(const Device& device, const std::function<void()>& wait_until_idle) noexcept;
 
   /// Waits until the flag is set, at most `limit`; returns the flag. push() wakes the waiters, so the flag must be set
   /// before it.

@@ -193,6 +193,10 @@ extern "C" int cuDeviceGetCount(int* count) {
 extern "C" int cuDriverGetVersion(int* version) {
   return driver_version(version);
 }
+extern "C" int cuGetErrorName(int error, const char** name) {
+  *name = error == 716 ? "CUDA_ERROR_MISALIGNED_ADDRESS" : nullptr;
+  return *name != nullptr ? 0 : 1;
+}
 
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned long long flags, int*) {
   if (version > fake_newest_requested) fake_newest_requested = version;

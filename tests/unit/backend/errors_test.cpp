@@ -36,11 +36,6 @@ TEST(ResultName, OfACodeWithoutANameIsUnknown) {
   EXPECT_STRNE(result_description(static_cast<ErrorCode>(12345)), "");
 }
 
-TEST(ResultName, OfACodeWithoutAnEnumeratorIsCudas) {
-  EXPECT_STREQ(result_name(static_cast<ErrorCode>(214)), "cudaErrorECCUncorrectable");
-  EXPECT_STREQ(result_name(static_cast<ErrorCode>(716)), "cudaErrorMisalignedAddress");
-}
-
 TEST(ResultName, AndDescriptionAreKnownForDriversThatAreRefusedAndKernelsWithoutCode) {
   EXPECT_STREQ(result_name(static_cast<ErrorCode>(209)), "cudaErrorNoKernelImageForDevice");
   EXPECT_STREQ(result_name(static_cast<ErrorCode>(803)), "cudaErrorSystemDriverMismatch");

@@ -33,7 +33,7 @@ TEST(CudaLogText, IsEmptyForATextOfAnotherForm) {
     EXPECT_EQ(last_message(text, "77"), "") << text;
 }
 
-bool anything(std::string_view) {
+bool anything(std::string_view, int) {
   return true;
 }
 
@@ -68,7 +68,7 @@ TEST(CudaLogText, TellsTheLastFailureBeforeTheFirstConsequenceOtherwise) {
 TEST(CudaLogText, PassesOverCallsThatBreakNothing) {
   const auto failure = first_capture_failure(
       line("1", "Returning 900 (X) from cuMemcpyBatchAsync_v2") + line("1", "Returning 900 (X) from cuMemAlloc_v2"),
-      [](std::string_view name) { return name != "cuMemcpyBatchAsync_v2"; });
+      [](std::string_view name, int) { return name != "cuMemcpyBatchAsync_v2"; });
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->function, "cuMemAlloc_v2");
 }

@@ -233,8 +233,9 @@ TEST_F(MemoryOfGraphs, OfADeviceDoesNotCountCapturesThatFailed) {
 }
 
 TEST_F(MemoryOfGraphs, BreaksNoCaptureAlsoWhenItMeasures) {
+  std::size_t memory = std::size_t{101} << 20;
   for (const CaptureMode mode : {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed}) {
-    HostSimulator simulator;  // whose device nothing was measured for
+    HostSimulator simulator({.memory_bytes = memory++});  // options of no other test: nothing was measured there
     const DeviceGuard device(simulator.device());
     Buffer<int> x = zeros();
     CUDAGraph graph = capture({.capture_error_mode = mode}, [&] {
@@ -248,7 +249,7 @@ TEST_F(MemoryOfGraphs, BreaksNoCaptureAlsoWhenItMeasures) {
 }
 
 TEST_F(MemoryOfGraphs, WithoutMemoryToMeasureHasNoEstimateAndAWarning) {
-  HostSimulator simulator;
+  HostSimulator simulator({.memory_bytes = std::size_t{111} << 20});  // options of no other test
   const DeviceGuard device(simulator.device());
   Buffer<int> x = zeros();
   const CUDAGraph graph = capture([&] { add(x); });

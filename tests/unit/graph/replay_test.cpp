@@ -9,6 +9,7 @@
 
 #include "reprise/reprise.h"
 #include "tests/support/faulty_backend.h"
+#include "tests/support/host_environment.h"
 #include "tests/unit/graph/graph_fixture.h"
 
 // What can be done with a graph that is captured.
@@ -317,7 +318,7 @@ TEST(CUDAGraphOnTwoDevices, RefusesAStreamOfTheOther) {
   EXPECT_EXIT(
       {
         setenv("REPRISE_DEVICE", "host", 1);
-        configure_host_devices({.devices = 2});
+        reprise::test::set_host_environment({}, 2);
         Buffer<int> x = zeros();
         CUDAGraph graph;
         capture_increment(graph, x);

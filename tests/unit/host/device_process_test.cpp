@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "reprise/reprise.h"
+#include "tests/support/host_environment.h"
 
 // What only the host device has: its options, protected memory, poison, and errors of kernels. Options hold for a whole
 // process and some of these tests end it, so each runs its body in a process of its own (a death test).
@@ -49,7 +50,7 @@ HostDeviceOptions protected_memory() {
 
 TEST_F(HostDeviceProcess, WithProtectionOperationsReachDeviceMemoryAsEver) {
   expect_true_in_own_process([] {
-    configure_host_devices(protected_memory());
+    test::set_host_environment(protected_memory());
     const Device device = Device::parse("host");
     const Stream stream(device);
     const StreamGuard guard(stream);
@@ -67,7 +68,7 @@ TEST_F(HostDeviceProcess, WithProtectionOperationsReachDeviceMemoryAsEver) {
 TEST_F(HostDeviceProcess, WithProtectionAReadByTheHostPrintsAddressBlockAndStack) {
   EXPECT_DEATH(
       {
-        configure_host_devices(protected_memory());
+        test::set_host_environment(protected_memory());
         Buffer<int> x(100, Device::parse("host").default_stream());
         volatile int* const address = x.data() + 5;
         std::_Exit(*address == 0 ? 0 : 1);
@@ -79,7 +80,7 @@ TEST_F(HostDeviceProcess, WithProtectionAReadByTheHostPrintsAddressBlockAndStack
 TEST_F(HostDeviceProcess, WithProtectionAWriteByTheHostToFreedMemorySaysThatItWasFreed) {
   EXPECT_DEATH(
       {
-        configure_host_devices(protected_memory());
+        test::set_host_environment(protected_memory());
         backend::Backend& backend = Device::parse("host").backend();
         void* memory = nullptr;
         if (backend.memory_allocate(&memory, 4096) != ErrorCode::success) std::_Exit(1);
@@ -92,9 +93,7 @@ TEST_F(HostDeviceProcess, WithProtectionAWriteByTheHostToFreedMemorySaysThatItWa
 
 TEST_F(HostDeviceProcess, WithProtectionDataCanBeCopiedBetweenTwoDevices) {
   expect_true_in_own_process([] {
-    HostDeviceOptions options = protected_memory();
-    options.devices = 2;
-    configure_host_devices(options);
+    test::set_host_environment(protected_memory(), 2);
     const StreamRef first = Device::parse("host:0").default_stream();
     const StreamRef second = Device::parse("host:1").default_stream();
     const Buffer<int> from(std::vector<int>{1, 2, 3}, first);
@@ -110,7 +109,7 @@ TEST_F(HostDeviceProcess, WithProtectionDataCanBeCopiedBetweenTwoDevices) {
 TEST_F(HostDeviceProcess, WithoutProtectionTheHostCanReadDeviceMemory) {
   // Not a promise to the user, but what makes protection worth having.
   expect_true_in_own_process([] {
-    configure_host_devices({});
+    test::set_host_environment({});
     Buffer<int> x(std::vector<int>{1, 2, 3}, Device::parse("host").default_stream());
     Device::parse("host").synchronize();
     return x.data()[1] == 2;
@@ -204,10 +203,7 @@ TEST_F(HostDeviceProcess, ACooperativeLaunchOfMoreBlocksThanFitIsRefused) {
 
 TEST_F(HostDeviceProcess, TwoHostDevicesHaveMemoryOfTheirOwn) {
   expect_true_in_own_process([] {
-    HostDeviceOptions options;
-    options.devices = 2;
-    options.memory_bytes = std::size_t{8} << 20;
-    configure_host_devices(options);
+    test::set_host_environment({.memory_bytes = std::size_t{8} << 20}, 2);
     backend::Backend& first = Device::parse("host:0").backend();
     backend::Backend& second = Device::parse("host:1").backend();
     void* memory = nullptr;
@@ -253,33 +249,6 @@ TEST_F(HostDeviceProcess, ABadValueInTheEnvironmentIsRefusedWithTheRange) {
     } catch (const UsageError& error) {
       return std::string(error.what()).find("REPRISE_HOST_DEVICES should be a whole number from 1 to 16") !=
              std::string::npos;
-    }
-    return false;
-  });
-}
-
-TEST_F(HostDeviceProcess, OptionsOutOfRangeAreRefusedAndTheDefaultsStillWork) {
-  expect_true_in_own_process([] {
-    HostDeviceOptions options;
-    options.devices = 17;
-    bool refused = false;
-    try {
-      configure_host_devices(options);
-    } catch (const UsageError&) {
-      refused = true;
-    }
-    Device::parse("host").synchronize();
-    return refused;
-  });
-}
-
-TEST_F(HostDeviceProcess, OptionsAreRefusedOnceADeviceIsInUse) {
-  expect_true_in_own_process([] {
-    Device::parse("host").synchronize();
-    try {
-      configure_host_devices({});
-    } catch (const UsageError& error) {
-      return std::string(error.what()).find("after a device was used") != std::string::npos;
     }
     return false;
   });

@@ -131,26 +131,6 @@ class EnvironmentOfTheHostDevice : public ::testing::Test {
   }
 };
 
-TEST_F(EnvironmentOfTheHostDevice, InjectsFailures) {
-  expect_true_with("REPRISE_HOST_FAIL", "cuMemAlloc,memory_allocate:3:out_of_memory,cuMemFree:1:719", [] {
-    void* memory = nullptr;
-    return allocate() == ErrorCode::unknown && host().memory_allocate(&memory, 512) == ErrorCode::success &&
-           host().memory_free(memory) == ErrorCode::launch_failure && allocate() == ErrorCode::out_of_memory &&
-           allocate() == ErrorCode::success;
-  });
-  expect_true_with("REPRISE_HOST_FAIL", "cuMemAlloc:1:cudaErrorNotSupported",
-                   [] { return allocate() == ErrorCode::not_supported; });
-}
-
-TEST_F(EnvironmentOfTheHostDevice, SaysWhichPartOfTheFailuresIsNotUnderstood) {
-  constexpr const char* name = "REPRISE_HOST_FAIL";
-  expect_refused(name, "cudaMalloc", "found \"cudaMalloc\" in \"cudaMalloc\"");
-  expect_refused(name, "cuMemAlloc,cuMemFree:zero", "found \"zero\" in \"cuMemFree:zero\"");
-  expect_refused(name, "cuMemAlloc:0", "a whole number from 1; found \"0\"");
-  expect_refused(name, "cuMemAlloc:1:oom", "found \"oom\"");
-  expect_refused(name, "cuMemAlloc:1:success", "found \"success\"");
-}
-
 TEST_F(EnvironmentOfTheHostDevice, ChoosesTheScheduler) {
   constexpr const char* name = "REPRISE_HOST_SCHEDULER";
   // Work without a wait only runs on worker threads.

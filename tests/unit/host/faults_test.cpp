@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "reprise/reprise.h"
+#include "tests/support/host_environment.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/text_of.h"
 
@@ -37,7 +38,7 @@ class HostFaults : public ::testing::Test {
 };
 
 void run_a_wild_kernel(const HostDeviceOptions& options, std::uintptr_t address) {
-  configure_host_devices(options);
+  set_host_environment(options);
   const Stream stream(Device::parse("host"));
   launch(stream, 1, WritesTo{}, address);
   stream.synchronize();
@@ -72,7 +73,7 @@ void run_past_the_device(const Device& device) {
 TEST_F(HostFaults, InMemoryOfTheDeviceThatIsNotAllocatedSaySo) {
   EXPECT_DEATH(
       {
-        configure_host_devices({.protect = true});
+        set_host_environment({.protect = true});
         run_past_the_device(Device::parse("host"));
       },
       "WritesTo on the legacy default stream of host:0 (.|\n)*device memory at 0x(.|\n)*No block is allocated there");

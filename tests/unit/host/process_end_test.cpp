@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "reprise/reprise.h"
+#include "tests/support/host_environment.h"
 
 // Destructors of static and `thread_local` objects that use the library. Each test ends a process of its own (a death
 // test) with exit(), by which static objects are destroyed after those of the thread.
@@ -148,7 +149,7 @@ TEST_F(ProcessEnd, AThreadLocalObjectIsDestroyedUnderTheStreamThatIsCurrent) {
 }
 
 [[noreturn]] void exit_with_work_for_the_scheduler_by_steps() {
-  configure_host_devices({.scheduler_seed = 1});
+  reprise::test::set_host_environment({.scheduler_seed = 1});
   static const Device device = Device::parse("host");
   const LaunchConfig shape{.grid = 1, .block = 4, .shared_bytes = 4 * sizeof(int)};
   static Buffer<int> x(1, device.default_stream());

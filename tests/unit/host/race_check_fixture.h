@@ -14,6 +14,7 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "reprise/reprise.h"
+#include "tests/support/host_environment.h"
 
 // The race check of the host device. It is on for a whole process, so each test runs its body in one of its own; what
 // the check says goes to standard error, and the process ends with the number of reports.
@@ -49,10 +50,7 @@ inline std::atomic<int> reports{0};
 
 inline void expect_reports(int expected, void (*body)(), const char* text = "", int devices = 1, bool check = true) {
   const auto run = [&] {
-    HostDeviceOptions options;
-    options.devices = devices;
-    options.check_races = check;
-    configure_host_devices(options);
+    reprise::test::set_host_environment({.check_races = check}, devices);
     set_log_sink([](LogLevel, std::string_view message) {
       ++reports;
       std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());

@@ -117,8 +117,9 @@ class NoThreads {
   pthread_attr_t before_;
 };
 
+// Options of no other test: the device has no threads yet.
 TEST_F(LackOfResources, WorkThatNoThreadCanRunIsRefusedAndNeverRuns) {
-  HostSimulator simulator;
+  HostSimulator simulator({.memory_bytes = 65 * mebibyte});
   const Stream stream(simulator.device()), other(simulator.device());
   Buffer<int> x(10, stream);
   const Event event(simulator.device());
@@ -146,7 +147,7 @@ TEST_F(LackOfResources, WorkThatNoThreadCanRunIsRefusedAndNeverRuns) {
 }
 
 TEST_F(LackOfResources, AGraphThatNoThreadCanRunIsRefusedWithItsEvents) {
-  HostSimulator simulator;
+  HostSimulator simulator({.memory_bytes = 66 * mebibyte});
   const Stream stream(simulator.device());
   const StreamGuard guard(stream);
   const Event event(simulator.device());

@@ -6,30 +6,11 @@
 #include "backend/host_work.h"
 #include "tests/unit/host/simulator_fixture.h"
 
-// The end of a HostSimulator: what it waits for, what keeps its device open, and what is left of it.
+// The end of a HostSimulator: what it waits for, what stays valid, and when its device is used again.
 
 namespace reprise::simulator_test {
 
-using ::testing::ElementsAre;
-
 namespace {
-
-// How many more simulators there can be.
-std::size_t free_simulators() {
-  std::vector<std::unique_ptr<HostSimulator>> made;
-  try {
-    for (;;) made.push_back(std::make_unique<HostSimulator>());
-  } catch (const UsageError&) {
-    return made.size();
-  }
-}
-
-bool all_become_free() {
-  const auto deadline = std::chrono::steady_clock::now() + reprise::test::patience;
-  while (free_simulators() != 16)
-    if (std::chrono::steady_clock::now() > deadline) return false;
-  return true;
-}
 
 /// A simulator that can be ended before what is on it.
 struct Ending {
@@ -96,103 +77,79 @@ TEST(EndOfAHostSimulator, WaitsForReplaysOfGraphsThatAreGone) {
     EXPECT_THAT(warnings.texts(), IsEmpty());
     opener.join();
   }
-  EXPECT_EQ(free_simulators(), 16U);
 }
 
-TEST(EndOfAHostSimulator, SaysWhatStillUsesItsDevice) {
+TEST(EndOfAHostSimulator, LeavesValidWhatOutlivesIt) {
   const Warnings warnings;
   Ending ending;
-  const std::string name = ending.device().str();
+  const Device device = ending.device();
+  const Stream stream(device);
+  Buffer<int> x;
+  CUDAGraph graph;
   {
-    std::optional<DeviceGuard> guard(ending.device());
-    const Buffer<int> x(512), y(512);
-    const Stream stream;
-    const Event event, other;
-    CUDAGraph graph;
-    capture(graph, {.stream = stream, .name = "step"}, [&] { call_on_host(current_stream(), &set_flag, nullptr); });
-    guard.reset();
-    ending.end();
-    EXPECT_THAT(warnings.texts(),
-                ElementsAre(AllOf(HasSubstr("A HostSimulator ended while its device, " + name +
-                                            ", is still used by 2 buffers (4096 bytes), 1 stream, 2 events and 1 "
-                                            "graph (`step`):"),
-                                  HasSubstr("Destroy them before the HostSimulator"))));
-  }
-  EXPECT_EQ(free_simulators(), 16U);
-}
-
-TEST(EndOfAHostSimulator, LeavesTheDeviceOpenForWhatStillUsesIt) {
-  const Warnings warnings;
-  Ending ending;
-  std::optional<CUDAGraph> graph(std::in_place);
-  std::optional<Stream> stream(ending.device());
-  std::optional<Buffer<int>> x;
-  {
-    const StreamGuard guard(*stream);
+    const StreamGuard guard(stream);
     x = zeros();
-    capture(*graph, {}, [&] { add(*x); });
+    capture(graph, {}, [&] { add(x); });
   }
   ending.end();
-  EXPECT_EQ(warnings.texts().size(), 1U);
-  EXPECT_EQ(free_simulators(), 15U);
-  graph->replay(*stream);
-  graph->replay(*stream);
+  graph.replay(stream);
+  graph.replay(stream);
+  const StreamGuard guard(stream);
+  EXPECT_EQ(first(x), 2);
+  device.synchronize();
+  EXPECT_THAT(warnings.texts(), IsEmpty());
+}
+
+// Options of no other test, so that each device is new or one of these.
+constexpr HostDeviceOptions own_options{.memory_bytes = std::size_t{67} << 20};
+
+TEST(EndOfAHostSimulator, LeavesItsDeviceForALaterOneWithEqualOptions) {
+  Ending ending(own_options);
+  const Device device = ending.device();
+  ending.end();
   {
-    const StreamGuard guard(*stream);
-    EXPECT_EQ(first(*x), 2);
+    const HostSimulator other({.memory_bytes = std::size_t{68} << 20});
+    EXPECT_NE(other.device(), device);
+    const HostSimulator next(own_options), after(own_options);
+    EXPECT_EQ(next.device(), device);
+    EXPECT_NE(after.device(), device);
   }
-  stream.reset();
-  EXPECT_EQ(free_simulators(), 15U);
-  x.reset();
-  EXPECT_EQ(free_simulators(), 15U);
+  EXPECT_EQ(HostSimulator(own_options).device(), device);
+}
+
+TEST(EndOfAHostSimulator, LeavesItsDeviceToNoOtherWhileMemoryOrAGraphIsLeft) {
+  Ending ending(own_options);
+  const Device device = ending.device();
+  std::optional<Buffer<int>> left(std::in_place, 1, device.default_stream());
+  ending.end();
+  EXPECT_NE(HostSimulator(own_options).device(), device);
+  left.reset();
+  ending.simulator.emplace(own_options);
+  ASSERT_EQ(ending.device(), device) << "its memory is free again";
+  std::optional<HostBuffer<int>> pinned(std::in_place, 1, device);
+  ending.end();
+  EXPECT_NE(HostSimulator(own_options).device(), device);
+  pinned.reset();
+  ending.simulator.emplace(own_options);
+  ASSERT_EQ(ending.device(), device);
+  std::optional<CUDAGraph> graph = capture(device, [] { launch_host(current_stream(), [] {}); });
+  ending.end();
+  EXPECT_NE(HostSimulator(own_options).device(), device);
   graph.reset();
-  EXPECT_EQ(free_simulators(), 16U);
-  EXPECT_EQ(warnings.texts().size(), 1U);
+  EXPECT_EQ(HostSimulator(own_options).device(), device);
 }
 
-TEST(EndOfAHostSimulator, LeavesTheDeviceOpenForEachKindOfUse) {
-  const auto keeps_open = [](const char* what, auto make) {
-    const Warnings warnings;
-    Ending ending;
-    {
-      const auto user = make(ending.device());
-      ending.end();
-      EXPECT_EQ(free_simulators(), 15U) << what;
-      EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr(std::string("is still used by ") + what)));
-    }
-    EXPECT_EQ(free_simulators(), 16U) << what;
-  };
-  keeps_open("1 buffer (512 bytes)", [](Device device) { return Buffer<int>(1, device.default_stream()); });
-  keeps_open("1 stream", [](Device device) { return Stream(device); });
-  keeps_open("1 event", [](Device device) { return Event(device); });
-  keeps_open("1 generator", [](Device device) { return Generator(device); });
-  keeps_open("1 guard", [](Device device) { return std::make_unique<DeviceGuard>(device); });
-  keeps_open("1 guard", [](Device device) { return std::make_unique<StreamGuard>(device.default_stream()); });
-  keeps_open("1 injected failure", [](Device device) {
-    return std::make_unique<InjectedFailure>(HostFailure{.call = "cuMemAlloc", .device = device});
-  });
-  keeps_open("1 graph", [](Device device) {
-    const DeviceGuard guard(device);
-    auto graph = std::make_unique<CUDAGraph>();
-    capture(*graph, {.allow_empty = true}, [] {});
-    return graph;
-  });
-}
-
-TEST(EndOfAHostSimulator, LeavesTheDeviceOpenForACaptureThatIsUnderway) {
+TEST(EndOfAHostSimulator, LeavesACaptureUnderway) {
   const Warnings warnings;
   Ending ending;
-  {
-    const Stream stream(ending.device());
-    const StreamGuard guard(stream);
-    CUDAGraph graph;
-    graph.capture_begin({.allow_empty = true});
-    ending.end();
-    EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("1 stream, 1 graph and 1 guard")));
-    graph.capture_end();
-    graph.replay();
-  }
-  EXPECT_TRUE(all_become_free());  // when the replay is over
+  const Stream stream(ending.device());
+  const StreamGuard guard(stream);
+  CUDAGraph graph;
+  graph.capture_begin({.allow_empty = true});
+  ending.end();
+  graph.capture_end();
+  graph.replay();
+  EXPECT_THAT(warnings.texts(), IsEmpty());
 }
 
 TEST(EndOfAHostSimulator, IsQuietWhenAllIsGoneAndOnlyCachesAreLeft) {
@@ -209,72 +166,24 @@ TEST(EndOfAHostSimulator, IsQuietWhenAllIsGoneAndOnlyCachesAreLeft) {
     graph.replay();
   }
   EXPECT_THAT(warnings.texts(), IsEmpty());
-  EXPECT_EQ(free_simulators(), 16U);
 }
 
-TEST(EndOfAHostSimulator, IsQuietWhenItsDeviceIsBroken) {
+TEST(EndOfAHostSimulator, LeavesABrokenDeviceToNoOther) {
   const Warnings warnings;
+  std::optional<Device> broken;
   {
-    const HostSimulator simulator;
+    const HostSimulator simulator(own_options);
+    broken = simulator.device();
     const StreamRef stream = simulator.device().default_stream();
     { const Buffer<int> cached(1, stream); }
     backend::enqueue(stream, "throws", [] { throw std::runtime_error("of the test"); }, {});
     EXPECT_THAT(text_of<BackendError>([&] { stream.synchronize(); }),
                 AllOf(HasSubstr("of the test"), HasSubstr("stays unusable until its HostSimulator ends")));
   }
+  const HostSimulator next(own_options);
+  EXPECT_NE(next.device(), *broken);
+  next.device().synchronize();
   EXPECT_THAT(warnings.texts(), IsEmpty());
-  EXPECT_EQ(free_simulators(), 16U);
-}
-
-TEST(EndOfAHostSimulator, CountsAsNoCallThatIsToFail) {
-  const Warnings warnings;
-  const InjectedFailure free_fails({.call = "cuMemFree"}), synchronize_fails({.call = "cuCtxSynchronize"});
-  {
-    const HostSimulator simulator;
-    const Buffer<int> cached(1, simulator.device().default_stream());
-  }
-  EXPECT_FALSE(free_fails.happened());
-  EXPECT_FALSE(synchronize_fails.happened());
-  EXPECT_THAT(warnings.texts(), IsEmpty());
-}
-
-TEST(EndOfAHostSimulator, CanComeFromAnotherThread) {
-  const Warnings warnings;
-  Ending ending;
-  auto stream = std::make_unique<Stream>(ending.device());
-  std::thread([&] { ending.end(); }).join();
-  std::thread([&] { stream.reset(); }).join();
-  EXPECT_EQ(free_simulators(), 16U);
-}
-
-TEST(EndOfAHostSimulator, CanComeFromAnOperationThatHadTheLastUse) {
-  const Warnings warnings;
-  Ending ending;
-  Gate gate;
-  auto stream = std::make_unique<Stream>(ending.device());
-  auto x = std::make_shared<Buffer<int>>(1, *stream);
-  ending.end();
-  backend::enqueue(*stream, "holds", [x = std::move(x), &gate] { gate.stand(); }, {});
-  EXPECT_TRUE(gate.wait_until_reached());
-  stream.reset();
-  EXPECT_EQ(free_simulators(), 15U);
-  gate.open();
-  EXPECT_TRUE(all_become_free());
-}
-
-TEST(EndOfAHostSimulator, LeavesDeviceValuesThatAreRefused) {
-  std::optional<HostSimulator> simulator(std::in_place);
-  const Device device = simulator->device();
-  const StreamRef stream = device.default_stream();
-  simulator.reset();
-  const auto refused = AllOf(HasSubstr(device.str()), HasSubstr("HostSimulator"), HasSubstr("ended"));
-  EXPECT_THAT(text_of<UsageError>([&] { const Stream made(device); }), refused);
-  EXPECT_THAT(text_of<UsageError>([&] { const Event made(device); }), refused);
-  EXPECT_THAT(text_of<UsageError>([&] { const DeviceGuard made(device); }), refused);
-  EXPECT_THAT(text_of<UsageError>([&] { const Generator made(device); }), refused);
-  EXPECT_THAT(text_of<UsageError>([&] { const Buffer<int> made(1, stream); }), refused);
-  EXPECT_THAT(text_of<BackendError>([&] { device.synchronize(); }), refused);
-  EXPECT_EQ(current_device(), default_device());
 }
 
 // One round on a new simulator; `round` numbers differ.
@@ -311,7 +220,6 @@ TEST(EndOfAHostSimulator, LeavesNothingForLaterOnes) {
   for (int round = 0; round < 40; ++round) use_everything(round);
   other.join();
   EXPECT_THAT(warnings.texts(), IsEmpty());
-  EXPECT_EQ(free_simulators(), 16U);
 }
 
 TEST(EndOfAHostSimulator, LeavesThreadsWithDefaultStreamsOfTheirOwn) {

@@ -25,7 +25,7 @@ TEST(SimulatorPrograms, SeveralSchedulesAndRacesAsValues) {
   }
 }
 
-TEST(SimulatorPrograms, AHostBufferKeepsTheDeviceOpen) {
+TEST(SimulatorPrograms, AHostBufferMayOutliveItsSimulator) {
   HostBuffer<int> host;
   {
     HostSimulator sim;

@@ -269,25 +269,9 @@ TEST(HostSimulator, ProtectsItsMemoryIfItIsAskedTo) {
       "the host read from device memory at 0x[0-9a-f]+ outside of any operation");
 }
 
-TEST(HostSimulator, IsOneDevice) {
-  EXPECT_THAT(text_of<UsageError>([] { HostSimulator({.devices = 2}); }),
-              AllOf(HasSubstr("to be 1"), HasSubstr("found 2"), HasSubstr("a HostSimulator for each device")));
-}
-
 TEST(HostSimulator, RefusesTheMemoryThatHostDevicesRefuse) {
   EXPECT_THAT(text_of<UsageError>([] { HostSimulator({.memory_bytes = 1}); }),
               HasSubstr("memory_bytes should be from"));
-}
-
-TEST(HostSimulator, IsOneOfSixteenAtMost) {
-  std::vector<std::unique_ptr<HostSimulator>> all(16);
-  for (auto& each : all) each = std::make_unique<HostSimulator>();
-  EXPECT_THAT(text_of<UsageError>([] { HostSimulator(); }),
-              AllOf(HasSubstr("expected fewer than 16"), HasSubstr("found 16"), HasSubstr("destroy")));
-  all.pop_back();
-  const HostSimulator next;
-  const Stream stream(next.device());
-  stream.synchronize();
 }
 
 TEST(HostSimulator, CanBeMadeByManyThreadsAtOnce) {

@@ -150,7 +150,7 @@ TEST_F(FrozenCaptures, TextsNameTheOperatorOfAFramework) {
   EXPECT_THAT(text, HasSubstr("Add (node 1), parameter 1, offset 0"));
 }
 
-/// A structure whose members are not known, and which may have padding.
+/// With padding at its end.
 class Slice {
  public:
   Slice(int* begin, short count) : begin_(begin), count_(count) {}
@@ -177,7 +177,7 @@ TEST_F(FrozenCaptures, AnAddressThatAnOperatorWasGivenIsCertain) {
     CUDAGraph graph;
     const auto run = [&] {
       capture(graph, {.check_frozen_values = [&] { ++i_; }}, [&] {
-        launch(1, AddToSlice{}, Slice{x_.data() + i_, 1});
+        launch_with_padding(AddToSlice{}, Slice{x_.data() + i_, 1});
       });
     };
     if (given == 0)

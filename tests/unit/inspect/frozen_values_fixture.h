@@ -9,6 +9,21 @@
 
 namespace reprise::graphs::test {
 
+/// Launches a kernel of one thread as a compiler does that leaves the padding of the arguments as it is.
+template <class Kernel, class... Args>
+void launch_with_padding(Kernel /*kernel*/, const Args&... args) {
+  struct Record : KernelRecord {
+    Record() : KernelRecord(kernel_record<Kernel>()), uncleared(params.begin(), params.end()) {
+      for (KernelParam& param : uncleared) param.cleared = false;
+      params = uncleared;
+    }
+    std::vector<KernelParam> uncleared;
+  };
+  static const Record record;
+  void* params[] = {const_cast<Args*>(&args)..., nullptr};
+  detail::launch_kernel(current_stream(), LaunchConfig::cover(1, 1), record, params);
+}
+
 class FrozenValues : public ::testing::Test {
  protected:
   /// What is refused; fails if nothing is.

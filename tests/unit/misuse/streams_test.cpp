@@ -194,20 +194,5 @@ TEST_F(MisusedStreams, NamesOfNoDeviceAreRefused) {
   });
 }
 
-TEST_F(MisusedStreams, TheDeviceOfASimulatorThatEndedIsRefused) {
-  std::optional<HostSimulator> ending(std::in_place);
-  const Device ended = ending->device();
-  ending.reset();
-  expect_refused({
-      {[&] { Stream{ended}; }, "expected a device that is open"},
-      {[&] { Event{ended}; }, "expected a device that is open"},
-      {[&] { DeviceGuard{ended}; }, "expected a device that is open"},
-      {[&] { Buffer<int>(1, ended.default_stream()); }, "expected a device that is open"},
-      {[&] { HostBuffer<int>(1, ended); }, "expected a device that is open"},
-  });
-  expect_refused<BackendError>({{[&] { ended.synchronize(); }, "Device::synchronize: cuCtxSynchronize returned 709"},
-                                {[&] { static_cast<void>(ended.memory_info()); }, "Device::memory_info: "}});
-}
-
 }  // namespace
 }  // namespace reprise::test

@@ -112,15 +112,6 @@ class CallbackScope {
   CallbackScope& operator=(const CallbackScope&) = delete;
 };
 
-std::atomic<void (*)(const char*, StreamHandle) noexcept> work_sink = nullptr;
-
-void driver_call_ends(const DriverCall& call, ErrorCode result) {
-  monitor().ends(call, result);
-  auto* const sink = work_sink.load(std::memory_order_acquire);
-  const bool may_give_work = call.kind == DriverCall::Kind::work || call.kind == DriverCall::Kind::other;
-  if (sink != nullptr && may_give_work && call.stream && result == ErrorCode::success) sink(call.name, *call.stream);
-}
-
 // On any thread, at the beginning and the end of each call. Exceptions must not pass through CUPTI: without memory, a
 // report is incomplete.
 void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* what) noexcept try {
@@ -134,7 +125,7 @@ void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void
   if (domain == CUPTI_CB_DOMAIN_RUNTIME_API)
     begins ? monitor().runtime_begins(data.functionName) : monitor().runtime_ends(data.functionName, result);
   else if (domain == CUPTI_CB_DOMAIN_DRIVER_API)
-    begins ? monitor().begins(driver_call(id, data)) : driver_call_ends(driver_call(id, data), result);
+    begins ? monitor().begins(driver_call(id, data)) : monitor().ends(driver_call(id, data), result);
 } catch (...) {
 }
 
@@ -268,10 +259,6 @@ std::optional<CaptureFindings> describe_watched(StreamHandle stream) {
 
 void on_watched_capture(std::function<void(const CaptureFindings&)> sink) {
   monitor().on_finished(std::move(sink));
-}
-
-void on_watched_work(void (*sink)(const char* name, StreamHandle stream) noexcept) {
-  work_sink.store(sink, std::memory_order_release);
 }
 
 void report_watched_captures_that_did_not_end() {

@@ -35,10 +35,6 @@ std::optional<CaptureFindings> describe_watched(StreamHandle stream);
 /// Gets the findings of each capture that is over, on the thread that ended it. To be set before anything is watched.
 void on_watched_capture(std::function<void(const CaptureFindings&)> sink);
 
-/// Gets each call of the driver that may have submitted work to a stream, after its success, on its thread. Null: none.
-/// Any thread may set it.
-void on_watched_work(void (*sink)(const char* name, StreamHandle stream) noexcept);
-
 /// Gives the sink the findings of captures that are underway, because the process ends.
 void report_watched_captures_that_did_not_end();
 

@@ -27,8 +27,6 @@ std::optional<CaptureFindings> describe_watched(StreamHandle) {
 
 void on_watched_capture(std::function<void(const CaptureFindings&)>) {}
 
-void on_watched_work(void (*)(const char*, StreamHandle) noexcept) {}
-
 void report_watched_captures_that_did_not_end() {}
 
 }  // namespace reprise::backend::cuda

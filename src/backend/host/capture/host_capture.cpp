@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <new>
 
-#include "backend/error_context.h"
-#include "backend/host/capture/work_watch.h"
 #include "backend/host/host_runtime.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/cuda_calls.h"
@@ -210,16 +208,13 @@ CaptureMode& thread_capture_mode() noexcept {
 }
 
 bool lacks_stacks(const HostRuntime& runtime) {
-  return std::ranges::any_of(runtime.captures, [](const auto& capture) { return lacks_stack(capture->findings); }) ||
-         std::ranges::any_of(runtime.work_watches, &HostWorkWatch::lacks_stack);
+  return std::ranges::any_of(runtime.captures, [](const auto& capture) { return lacks_stack(capture->findings); });
 }
 
 void add_stacks(HostRuntime& runtime) {
   const std::vector<std::string> stack = call_stack();
-  const std::string annotation = error_context();
   const std::lock_guard lock(runtime.mutex);
   for (const auto& capture : runtime.captures) add_stack(capture->findings, stack);
-  for (HostWorkWatch* const watch : runtime.work_watches) watch->complete(stack, annotation);
 }
 
 Result check_capture_rules(HostRuntime& runtime, const CallSite& site) {

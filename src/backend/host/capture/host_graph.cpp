@@ -150,24 +150,6 @@ std::string label(const HostNode& node, DotFlags flags) {
   return text;
 }
 
-const char* style(NodeType type) {
-  switch (type) {
-    case NodeType::kernel:
-      return "shape=box, style=\"rounded,filled\", fillcolor=\"#d7e8d0\"";
-    case NodeType::memcpy:
-    case NodeType::memset:
-      return "shape=box, style=filled, fillcolor=\"#d4e4f4\"";
-    case NodeType::host:
-      return "shape=box, style=filled, fillcolor=\"#f6e3c5\"";
-    default:
-      return "shape=ellipse, style=filled, fillcolor=\"#eeeeee\"";
-  }
-}
-
-}  // namespace
-
-namespace {
-
 /// Writes a graph, and those in its nodes as clusters.
 struct DotText {
   DotFlags flags;
@@ -179,7 +161,7 @@ struct DotText {
       const HostNode& node = *graph.nodes[i];
       const std::string name = prefix + std::to_string(i);
       names.emplace(&node, name);
-      out += text::format("{}{} [label=\"{}\", {}];\n", indent, name, label(node, flags), style(node.type));
+      out += text::format("{}{} [label=\"{}\"];\n", indent, name, label(node, flags));
       for (std::size_t inner = 0; inner < node.graphs.size(); ++inner) {
         const std::string cluster = text::format("{}_{}", name, inner);
         const char* const kind = node.type == NodeType::child_graph ? "child graph" : "body";
@@ -201,7 +183,7 @@ struct DotText {
 std::string to_dot(const HostGraph& graph, DotFlags flags) {
   DotText text{flags};
   text.nodes_of(graph, "n", "  ");
-  return "digraph cuda_graph {\n  node [fontname=\"Helvetica\", fontsize=11];\n" + text.out + "}\n";
+  return "digraph cuda_graph {\n  node [shape=box];\n" + text.out + "}\n";
 }
 
 }  // namespace reprise::backend::host

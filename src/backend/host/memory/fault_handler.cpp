@@ -35,8 +35,8 @@ void put_piece(void* /*sink*/, const char* piece) noexcept {
   put(piece);
 }
 
-void put_number(std::uintptr_t value, unsigned base) noexcept {
-  put(Digits(value, base).c_str());
+void put_number(std::uintptr_t value, int base) noexcept {
+  put(Digits(value, base).text);
 }
 
 bool is_write([[maybe_unused]] const void* context, bool* known) noexcept {

@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "backend/host/host_monitor.h"
-#include "support/forked.h"
 
 // The times of the nodes in an executable's launches.
 
@@ -17,7 +16,6 @@ class HostNodeWatch final : public NodeWatch {
 
   std::vector<NodeTime> take(std::vector<std::string>*) override {
     std::vector<NodeTime> taken;
-    if (support::forked()) return taken;
     const std::lock_guard lock(runtime_.mutex);
     const HostExec* const exec = runtime_.find(exec_);
     if (exec == nullptr) return taken;
@@ -48,10 +46,6 @@ class HostNodeWatch final : public NodeWatch {
 
 std::shared_ptr<NodeWatch> HostMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle handle,
                                                     std::string* why) {
-  if (support::forked()) {
-    *why = "The process is a child of fork() whose parent had used the device.";
-    return nullptr;
-  }
   const std::lock_guard lock(runtime_.mutex);
   HostExec* const exec = runtime_.find(handle);
   if (exec == nullptr) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/run/running.h"
 
+#include <charconv>
+#include <iterator>
+
 #include "backend/host/host_device.h"
 
 namespace reprise::backend::host {
@@ -52,7 +55,7 @@ void RunningOperation::describe(void (*put)(void* sink, const char* piece), void
   put(sink, handle <= 1   ? " on the legacy default stream"
             : handle == 2 ? " on a per-thread default stream"
                           : " on stream ");
-  if (handle > 2) put(sink, Digits(handle, 16).c_str());
+  if (handle > 2) put(sink, Digits(handle, 16).text);
   put(sink, " of ");
   put(sink, device_.name().c_str());
 }
@@ -63,18 +66,9 @@ std::string RunningOperation::str() const {
   return text;
 }
 
-Digits::Digits(std::uintptr_t value, unsigned base) noexcept {
-  char* at = text_ + sizeof text_ - 1;
-  *at = '\0';
-  do {
-    *--at = "0123456789abcdef"[value % base];
-    value /= base;
-  } while (value != 0);
-  if (base == 16) {
-    *--at = 'x';
-    *--at = '0';
-  }
-  begin_ = at;
+Digits::Digits(std::uintptr_t value, int base) noexcept : text{"0x"} {
+  char* const digits = base == 16 ? text + 2 : text;
+  *std::to_chars(digits, std::end(text), value, base).ptr = '\0';
 }
 
 }  // namespace reprise::backend::host

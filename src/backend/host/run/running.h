@@ -44,15 +44,10 @@ class RunningOperation {
   const RunningOperation* const outer_;  // by steps: an operation may wait, and so run others
 };
 
-/// The digits of a number, with 0x before those of base 16. Neither allocates nor locks.
-class Digits {
- public:
-  Digits(std::uintptr_t value, unsigned base) noexcept;
-  const char* c_str() const noexcept { return begin_; }
-
- private:
-  char text_[2 + 64 + 1];
-  const char* begin_;
+/// A number in hexadecimal, with 0x before it, or in decimal digits. Neither allocates nor locks.
+struct Digits {
+  Digits(std::uintptr_t value, int base) noexcept;
+  char text[32];
 };
 
 }  // namespace reprise::backend::host

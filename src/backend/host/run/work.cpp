@@ -91,61 +91,27 @@ void fill(const MemsetNodeParams& params) {
 }  // namespace
 
 KernelWork::KernelWork(const KernelNodeParams& params)
-    : kernel_(reinterpret_cast<const KernelRecord*>(params.function)), config_(params.config) {
-  if (kernel_->params_bytes > inline_bytes) heap_ = std::make_unique<std::byte[]>(kernel_->params_bytes);
-  for (std::size_t i = 0; i < kernel_->params.size(); ++i)
-    std::memcpy(block() + kernel_->params[i].offset, params.params[i], kernel_->params[i].size);
-}
-
-KernelWork::KernelWork(const KernelWork& other) : kernel_(other.kernel_), config_(other.config_) {
-  if (other.heap_ != nullptr) heap_ = std::make_unique<std::byte[]>(kernel_->params_bytes);
-  std::memcpy(block(), other.block(), kernel_->params_bytes);
-}
-
-KernelWork& KernelWork::operator=(const KernelWork& other) {
-  if (this != &other) *this = KernelWork(other);
-  return *this;
-}
-
-KernelWork::KernelWork(KernelWork&& other) noexcept
-    : kernel_(other.kernel_), config_(other.config_), heap_(std::move(other.heap_)) {
-  if (heap_ == nullptr) std::memcpy(inline_, other.inline_, kernel_->params_bytes);
-}
-
-KernelWork& KernelWork::operator=(KernelWork&& other) noexcept {
-  if (this == &other) return *this;
-  kernel_ = other.kernel_;
-  config_ = other.config_;
-  heap_ = std::move(other.heap_);
-  if (heap_ == nullptr) std::memcpy(inline_, other.inline_, kernel_->params_bytes);
-  argument_table_.reset();
-  return *this;
+    : kernel_(reinterpret_cast<const KernelRecord*>(params.function)),
+      config_(params.config),
+      arguments_(std::make_shared<Arguments>()) {
+  arguments_->block.resize(kernel_->params_bytes);
+  arguments_->each.resize(kernel_->params.size() + 1);
+  for (std::size_t i = 0; i < kernel_->params.size(); ++i) {
+    arguments_->each[i] = arguments_->block.data() + kernel_->params[i].offset;
+    std::memcpy(arguments_->each[i], params.params[i], kernel_->params[i].size);
+  }
 }
 
 KernelNodeParams KernelWork::params() const {
-  if (argument_table_ == nullptr) {
-    argument_table_ = std::make_unique<void*[]>(kernel_->params.size() + 1);
-    for (std::size_t i = 0; i < kernel_->params.size(); ++i) argument_table_[i] = block() + kernel_->params[i].offset;
-  }
   KernelNodeParams params;
   params.function = reinterpret_cast<FunctionHandle>(const_cast<KernelRecord*>(kernel_));
   params.config = config_;
-  params.params = argument_table_.get();
+  params.params = arguments_->each.data();
   return params;
 }
 
 void KernelWork::run() const {
-  constexpr std::size_t few = 32;
-  void* few_arguments[few];
-  std::vector<void*> many_arguments;
-  void** arguments = few_arguments;
-  const std::size_t count = kernel_->params.size();
-  if (count > few) {
-    many_arguments.resize(count);
-    arguments = many_arguments.data();
-  }
-  for (std::size_t i = 0; i < count; ++i) arguments[i] = block() + kernel_->params[i].offset;
-
+  void* const* const arguments = arguments_->each.data();
   HostLaunch launch;
   launch.grid = config_.grid;
   launch.block = config_.block;

@@ -13,16 +13,10 @@ namespace reprise::backend::host {
 
 class HostDevice;
 
-/// A kernel launch with copied arguments.
+/// A kernel launch with copied arguments, which copies of this object share.
 class KernelWork {
  public:
-  /// Copies the arguments.
   explicit KernelWork(const KernelNodeParams& params);
-  KernelWork(const KernelWork& other);
-  KernelWork& operator=(const KernelWork& other);
-  KernelWork(KernelWork&& other) noexcept;
-  KernelWork& operator=(KernelWork&& other) noexcept;
-  ~KernelWork() = default;
 
   const KernelRecord& kernel() const noexcept { return *kernel_; }
   const LaunchConfig& config() const noexcept { return config_; }
@@ -31,16 +25,14 @@ class KernelWork {
   void run() const;
 
  private:
-  static constexpr std::size_t inline_bytes = 64;
-  std::byte* block() const noexcept {
-    return heap_ != nullptr ? heap_.get() : const_cast<std::byte*>(inline_);  // NOLINT: the kernel gets void*
-  }
+  struct Arguments {
+    std::vector<std::byte> block;
+    std::vector<void*> each;  // where each of them lies in the block
+  };
 
   const KernelRecord* kernel_;
   LaunchConfig config_;
-  alignas(16) std::byte inline_[inline_bytes];
-  std::unique_ptr<std::byte[]> heap_;                // when the parameter block is larger than that
-  mutable std::unique_ptr<void*[]> argument_table_;  // made by params(); never copied or moved
+  std::shared_ptr<Arguments> arguments_;
 };
 
 /// A copy whose source was read by the call: pageable memory may be reused after it.

@@ -227,10 +227,23 @@ TEST_P(NodesOfGraphs, HostFunctionsAndEventsCannotBeDisabled) {
   int calls = 0;
   capture(graph_, [&] { launch_host([&] { ++calls; }); });
   EXPECT_TRUE(contains(text_of<UsageError>([&] { graph_.nodes().front().set_enabled(false); }),
-                       "needs a kernel, memcpy or memset node"));
+                       "needs a kernel or memcpy node"));
   graph_.replay();
   current_stream().synchronize();
   EXPECT_EQ(calls, 1);
+}
+
+// A disabled one would not order its neighbours on CUDA.
+TEST_P(NodesOfGraphs, SetsAreNotDisabledButGivenOtherMemory) {
+  capture_all();
+  const GraphNode set = graph_.nodes()[1];
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { set.set_enabled(false); }), "memory that nothing reads"));
+  MemsetNodeParams params = set.memset_params();
+  params.destination = z_.data();
+  params.count = 1;
+  set.set_params(params);
+  graph_.replay();
+  EXPECT_NE(first(z_), 0);
 }
 
 TEST_P(NodesOfGraphs, OfTheLibraryItselfAreNotChanged) {
