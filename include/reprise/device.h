@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,9 +80,11 @@ REPRISE_EXPORT Device default_device();
 REPRISE_EXPORT Device current_device();
 
 /// Makes a device the calling thread's current one until the end of the scope. Must begin and end on one thread: ended
-/// on another one, it changes nothing, with a warning. Guards end in the reverse order of their beginning.
+/// on another one, it changes nothing, with a warning. If a later guard is still there, that one restores what this one
+/// would.
 class REPRISE_EXPORT DeviceGuard {
  public:
+  /// \throws UsageError if the device is that of a HostSimulator that has ended.
   explicit DeviceGuard(Device device);
   ~DeviceGuard();  ///< restores the previous device
   DeviceGuard(const DeviceGuard&) = delete;
@@ -91,9 +94,9 @@ class REPRISE_EXPORT DeviceGuard {
   friend class StreamGuard;
   bool is_on_its_thread() const noexcept;
 
-  backend::Backend* previous_;  // of the guard around; null outside of all guards
-  int previous_of_framework_;   // -1: no framework keeps the guard's device
-  const void* thread_;          // stands for the one that it began on
+  Device device_;
+  std::uint64_t number_;
+  const void* thread_;  // stands for the one that it began on
 };
 
 }  // namespace reprise

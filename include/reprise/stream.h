@@ -152,8 +152,8 @@ REPRISE_EXPORT StreamRef current_stream();
 REPRISE_EXPORT StreamRef current_stream(Device device);
 
 /// Makes a stream, and its device, current in the calling thread until the end of the scope. Must begin and end on one
-/// thread: ended on another one, it changes nothing, with a warning. Guards end in the reverse order of their
-/// beginning.
+/// thread: ended on another one, it changes nothing, with a warning. If a later guard is still there, that one restores
+/// what this one would.
 class REPRISE_EXPORT StreamGuard {
  public:
   explicit StreamGuard(StreamRef stream);
@@ -163,7 +163,6 @@ class REPRISE_EXPORT StreamGuard {
   StreamGuard& operator=(const StreamGuard&) = delete;
 
  private:
-  StreamRef previous_;  // of the guard's device
   DeviceGuard device_;
 };
 

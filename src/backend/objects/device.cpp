@@ -5,6 +5,7 @@
 #include "backend/check.h"
 #include "backend/framework.h"
 #include "backend/objects/device_name.h"
+#include "backend/objects/open_guards.h"
 #include "backend/objects/thread_tag.h"
 #include "reprise/public_call.h"
 #include "reprise/stream.h"
@@ -16,6 +17,13 @@ namespace {
 
 // The device of the innermost guard of this thread; null outside of all guards.
 thread_local backend::Backend* guarded_backend = nullptr;
+
+/// What was current before a guard began.
+struct PreviousDevice {
+  backend::Backend* guarded;
+  int of_framework;  // -1: no framework keeps the guard's device
+};
+using OpenDeviceGuards = backend::OpenGuards<PreviousDevice>;
 
 }  // namespace
 
@@ -101,9 +109,12 @@ Device current_device() {
   return Device(*all.at(static_cast<std::size_t>(framework->current_device())));
 }
 
-DeviceGuard::DeviceGuard(Device device) : previous_(guarded_backend), thread_(backend::thread_tag()) {
+DeviceGuard::DeviceGuard(Device device)
+    : device_(device), number_(backend::next_guard_number()), thread_(backend::thread_tag()) {
+  OpenDeviceGuards& open = OpenDeviceGuards::of_thread();
+  open.reserve();
   const backend::Framework* const framework = backend::keeper_of_current(device);
-  previous_of_framework_ = framework != nullptr ? framework->current_device() : -1;
+  open.begin(number_, {guarded_backend, framework != nullptr ? framework->current_device() : -1});
   backend::set_current_device(device);
 }
 
@@ -112,15 +123,25 @@ bool DeviceGuard::is_on_its_thread() const noexcept {
 }
 
 DeviceGuard::~DeviceGuard() {
-  if (!is_on_its_thread()) {
+  if (is_on_its_thread()) {
+    const auto restore = [](const PreviousDevice& previous) {
+      if (previous.of_framework >= 0)
+        if (const backend::Framework* const framework = backend::installed_framework())
+          framework->set_current_device(previous.of_framework);
+      guarded_backend = previous.guarded;
+    };
+    const auto inherit = [](PreviousDevice& later, const PreviousDevice& previous) {
+      later.guarded = previous.guarded;
+      if (previous.of_framework >= 0) later.of_framework = previous.of_framework;
+    };
+    OpenDeviceGuards::of_thread().end(
+        number_, [](const PreviousDevice&) { return true; }, inherit, restore);
+  } else {
+    backend::GuardsEndedElsewhere::add(number_);
     warn(
         "A StreamGuard or DeviceGuard ended on another thread than it began on, and changed nothing: what it made "
         "current stays current on its own thread. End each guard on the thread that made it.");
-    return;
   }
-  const backend::Framework* const framework = backend::installed_framework();
-  if (previous_of_framework_ >= 0 && framework != nullptr) framework->set_current_device(previous_of_framework_);
-  guarded_backend = previous_;
 }
 
 void backend::set_current_device(Device device) noexcept {

@@ -10,6 +10,7 @@
 #include "backend/framework.h"
 #include "backend/objects/captured_events.h"
 #include "backend/objects/kept_streams.h"
+#include "backend/objects/open_guards.h"
 #include "backend/objects/thread_tag.h"
 #include "backend/objects/tracked_stream.h"
 #include "backend/stream_end.h"
@@ -56,6 +57,12 @@ void make_current(const StreamRef& stream) {
   if (!current_streams().empty()) backend::framework_detail::hand_over_current_streams(*framework);
   framework->set_current_stream(stream.device().index(), stream.native());
 }
+
+/// The stream of a guard's device that was current before it began.
+struct PreviousStream {
+  StreamRef stream;
+};
+using OpenStreamGuards = backend::OpenGuards<PreviousStream>;
 
 void check_same_runtime(Device mine, Device other, const char* what) {
   if (backend::same_runtime(mine, other)) return;
@@ -229,12 +236,23 @@ CaptureModeGuard::~CaptureModeGuard() {
   return StreamRef(device, framework->current_stream(device.index()));
 }
 
-StreamGuard::StreamGuard(StreamRef stream) : previous_(current_stream(stream.device())), device_(stream.device()) {
+StreamGuard::StreamGuard(StreamRef stream) : device_(stream.device()) {
+  OpenStreamGuards& open = OpenStreamGuards::of_thread();
+  open.reserve();
+  const StreamRef previous = current_stream(stream.device());
   make_current(stream);
+  open.begin(device_.number_, {previous});
 }
 
 StreamGuard::~StreamGuard() {
-  if (device_.is_on_its_thread()) make_current(previous_);  // else the end of `device_` warns
+  if (!device_.is_on_its_thread()) {  // of which the end of `device_` warns
+    backend::GuardsEndedElsewhere::add(device_.number_);
+    return;
+  }
+  OpenStreamGuards::of_thread().end(
+      device_.number_, [&](const PreviousStream& later) { return later.stream.device() == device_.device_; },
+      [](PreviousStream& later, const PreviousStream& previous) { later = previous; },
+      [](const PreviousStream& previous) { make_current(previous.stream); });
 }
 
 bool is_current_stream_capturing() {

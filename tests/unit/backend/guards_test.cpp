@@ -101,23 +101,57 @@ TEST(Guards, AScopeOfACaptureThatEndsElsewhereIsAbandonedAndLeavesTheStreamOfTha
   EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("A StreamGuard or DeviceGuard ended on another thread")));
 }
 
-TEST(Guards, OfTwoDevicesRestoreBoth) {
+TEST(Guards, StreamGuardsThatEndInAnotherOrderLeaveNoStreamCurrentThatIsGone) {
+  const StreamRef before = current_stream();
+  std::optional<Stream> first(std::in_place), second(std::in_place), third(std::in_place);
+  std::optional<StreamGuard> of_first(std::in_place, *first), of_second(std::in_place, *second),
+      of_third(std::in_place, *third);
+  of_second.reset();
+  second.reset();
+  EXPECT_EQ(current_stream(), *third);
+  of_first.reset();
+  first.reset();
+  EXPECT_EQ(current_stream(), *third);
+  of_third.reset();
+  EXPECT_EQ(current_stream(), before);
+}
+
+TEST(Guards, StreamGuardsOfTwoDevicesThatEndInAnotherOrderRestoreBoth) {
   const Device before = current_device(), other = another_device();
   const StreamRef stream_before = current_stream();
   const Stream mine, theirs(other);
-  {
-    const StreamGuard of_mine(mine);
-    {
-      const StreamGuard of_theirs(theirs);
-      EXPECT_EQ(current_device(), other);
-      EXPECT_EQ(current_stream(), theirs);
-      EXPECT_EQ(current_stream(before), mine);
-    }
-    EXPECT_EQ(current_stream(), mine);
-    EXPECT_TRUE(current_stream(other).is_default());
-  }
+  std::optional<StreamGuard> of_mine(std::in_place, mine), of_theirs(std::in_place, theirs);
+  of_mine.reset();
+  EXPECT_EQ(current_device(), other);
+  EXPECT_EQ(current_stream(), theirs);
+  EXPECT_EQ(current_stream(before), stream_before);
+  of_theirs.reset();
   EXPECT_EQ(current_device(), before);
-  EXPECT_EQ(current_stream(), stream_before);
+  EXPECT_TRUE(current_stream(other).is_default());
+}
+
+TEST(Guards, DeviceGuardsThatEndInAnotherOrderLeaveNoDeviceCurrentThatIsGone) {
+  const Device before = current_device();
+  std::optional<HostSimulator> first(std::in_place), second(std::in_place);
+  std::optional<DeviceGuard> of_first(std::in_place, first->device()), of_second(std::in_place, second->device());
+  of_first.reset();
+  first.reset();
+  EXPECT_EQ(current_device(), second->device());
+  of_second.reset();
+  EXPECT_EQ(current_device(), before);
+}
+
+TEST(Guards, OneAroundAGuardThatEndedElsewhereRestoresWhatWasCurrentBefore) {
+  const Warnings warnings;
+  on_another_thread([&] {
+    const StreamRef before = current_stream();
+    const Stream first, second;
+    std::optional<StreamGuard> of_first(std::in_place, first), of_second(std::in_place, second);
+    on_another_thread([&] { of_second.reset(); });
+    of_first.reset();
+    EXPECT_EQ(current_stream(), before);
+  });
+  EXPECT_EQ(warnings.texts().size(), 1u);
 }
 
 TEST(Guards, ThatEndOnTheirThreadGiveNoWarning) {
