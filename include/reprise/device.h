@@ -84,7 +84,6 @@ REPRISE_EXPORT Device current_device();
 /// would.
 class REPRISE_EXPORT DeviceGuard {
  public:
-  /// \throws UsageError if the device is that of a HostSimulator that has ended.
   explicit DeviceGuard(Device device);
   ~DeviceGuard();  ///< restores the previous device
   DeviceGuard(const DeviceGuard&) = delete;
