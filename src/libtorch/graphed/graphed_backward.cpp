@@ -43,10 +43,7 @@ class GraphedBackward final : public torch::autograd::Node {
           "backward of {} with create_graph: its gradients cannot be differentiated again, because its backward is a "
           "graph that was captured without one of its own. Call the original for this.",
           call_->text()));
-    // Not empty: torch::autograd::grad, or a backward for certain tensors, among which parameters that are outside of
-    // autograd cannot be.
-    const auto* const only = torch::autograd::get_current_graph_task_exec_info();
-    variable_list found = function_->backward(*call_, gradients, versions_, only == nullptr || only->empty());
+    variable_list found = function_->backward(*call_, gradients, versions_);
     found.resize(num_outputs());
     for (std::size_t i = 0; i < found.size(); ++i)
       if (!task_should_compute_output(i)) found[i] = at::Tensor();
@@ -63,9 +60,7 @@ class GraphedBackward final : public torch::autograd::Node {
 void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<GraphedCall>& call,
                      std::uint64_t versions, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results) {
-  auto edges = function->parts().parameters_in_autograd()
-                   ? torch::autograd::collect_next_edges(arguments, function->parts().watched.trained())
-                   : torch::autograd::collect_next_edges(arguments);
+  auto edges = torch::autograd::collect_next_edges(arguments, function->parts().watched.trained());
   // A node without any is where a backward ends; autograd has the caller's stream wait for those.
   if (std::none_of(edges.begin(), edges.end(), [](const auto& edge) { return edge.is_valid(); })) edges.clear();
   const version::NodePointer node = version::make_node<GraphedBackward>(function, call, versions, std::move(edges));

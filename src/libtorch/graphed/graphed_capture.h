@@ -54,7 +54,6 @@ class GraphedCapture {
                                        const std::vector<at::Tensor>& result_gradients) const;
   void give_own_memory(std::vector<at::Tensor>& results) const;
   void give_own_memory_to_gradients();
-  void hand_over_gradients();
   void keep_memory();
   GraphOptions graph_options() const;
   void capture(CUDAGraph& graph, const std::function<void()>& body) const;

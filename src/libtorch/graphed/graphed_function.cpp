@@ -260,7 +260,7 @@ void GraphedFunction::stage_gradients(const std::vector<at::Tensor>& output_grad
 
 std::vector<at::Tensor> GraphedFunction::backward(const GraphedCall& call,
                                                   const std::vector<at::Tensor>& output_gradients,
-                                                  std::uint64_t versions, bool whole) {
+                                                  std::uint64_t versions) {
   check_backward(call, versions);
   for (std::size_t i = 0; i < output_gradients.size(); ++i)
     if (const GraphedCall* const lender = lost_result(output_gradients[i]); lender != nullptr)
@@ -268,16 +268,13 @@ std::vector<at::Tensor> GraphedFunction::backward(const GraphedCall& call,
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);
   const at::NoGradGuard no_grad;
-  parts_.parameter_gradients.prepare(whole);
   stage_gradients(output_gradients);
   std::vector<at::Tensor> found = parts_.fresh_gradients.make();
   const std::exception_ptr thrown = graphs::replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
     parts_.staged_gradients.update(exec);
     parts_.fresh_gradients.update(exec);
-    parts_.parameter_gradients.update(exec);
     parts_.order->backward_runs(parts_.order_number);
   });
-  parts_.parameter_gradients.finish();
   if (thrown != nullptr) std::rethrow_exception(thrown);
   for (const at::Tensor& each : parts_.gradients)
     found.push_back(each.defined() ? tensor_in(each.storage(), each, each.storage_offset()) : each);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "libtorch/graphed/lent_tensors.h"
-#include "libtorch/graphed/parameter_gradients.h"
 #include "libtorch/graphed/pool_order.h"
 #include "libtorch/graphed/staged_tensors.h"
 #include "libtorch/graphed/watched_modules.h"
@@ -54,10 +53,6 @@ struct GraphedParts {
   StagedTensors staged_gradients = {};            ///< the copies into `output_gradients`
   std::vector<at::Tensor> gradients = {};         ///< with Gradients::alias: as fresh_gradients, in the graph's memory
   FreshCopies fresh_gradients = {};               ///< of all inputs, then of all trained parameters
-  /// Replaces the second part of fresh_gradients with Gradients::accumulate_in_graph.
-  ParameterGradients parameter_gradients = {};
-
-  bool parameters_in_autograd() const { return options.gradients != Gradients::accumulate_in_graph; }
 };
 
 /// A graphed callable on flat rows of tensors.
@@ -75,9 +70,8 @@ class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
 
   std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments);
   /// \param versions versions() after the staging of the call.
-  /// \param whole true for a full backward, not one for certain tensors. With Gradients::accumulate_in_graph.
   std::vector<at::Tensor> backward(const GraphedCall& call, const std::vector<at::Tensor>& output_gradients,
-                                   std::uint64_t versions, bool whole);
+                                   std::uint64_t versions);
 
   /// Describes the arguments that do not fit the samples, a line for each.
   std::vector<std::string> differences(const std::vector<at::Tensor>& arguments) const;

@@ -65,9 +65,8 @@ std::vector<at::Tensor> state_of(const GraphedParts& parts) {
 void check_options(const GraphedCallableOptions& options) {
   text::require_named("GraphedCallableOptions::outputs", options.outputs, {Outputs::alias, Outputs::copy},
                       "Outputs::alias or Outputs::copy");
-  text::require_named("GraphedCallableOptions::gradients", options.gradients,
-                      {Gradients::fresh, Gradients::alias, Gradients::accumulate_in_graph},
-                      "Gradients::fresh, Gradients::alias or Gradients::accumulate_in_graph");
+  text::require_named("GraphedCallableOptions::gradients", options.gradients, {Gradients::fresh, Gradients::alias},
+                      "Gradients::fresh or Gradients::alias");
   if (options.num_warmup_iters < 0)
     throw UsageError(text::format("GraphedCallableOptions::num_warmup_iters: expected 0 or more, found {}.",
                                   options.num_warmup_iters));

@@ -96,7 +96,7 @@ TEST_F(CachedCallables, FindThatACallHasNoBackwardAnyMore) {
 
 TEST_F(CachedCallables, FindNothingInACallableThatIsTheSame) {
   Model eager = model(), graphed = model();
-  for (const Gradients gradients : {Gradients::fresh, Gradients::accumulate_in_graph}) {
+  for (const Gradients gradients : {Gradients::fresh, Gradients::alias}) {
     const auto cached =
         make_graphed_callables(graphed, {.capture_after = 0, .check_every = 1, .callable = {.gradients = gradients}});
     torch::optim::SGD first(eager->parameters(), 0.1), second(graphed->parameters(), 0.1);
