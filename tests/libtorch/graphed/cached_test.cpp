@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/libtorch/annotated_modules.h"
+#include "reprise/annotations.h"
 #include "tests/libtorch/graphed/cached_fixture.h"
 #include "tests/support/warnings.h"
 
