@@ -55,7 +55,7 @@ struct GraphedCacheOptions {
   std::size_t check_every = 0;
   /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
   GraphCacheOptions::Clock clock = {};
-  /// Options for capturing an entry. `pool` and `order` belong to the cache.
+  /// Options for capturing an entry. `pool` belongs to the cache.
   GraphedCallableOptions callable = {.capture_error_mode = CaptureMode::thread};
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
 
 #include "reprise/libtorch/install.h"
 #include "reprise/memory.h"
@@ -39,10 +38,6 @@ struct GraphedCallableOptions {
   /// parameters or tensors that a function keeps, was not freed, and throws DeadInputError otherwise.
   bool check_input_liveness = false;
   bool enable_annotations = false;  ///< as in GraphOptions, for both graphs; the backward has those of the forward
-  /// The order in which the forwards and backwards of several callables run: +1 is the forward of the first one, -1 its
-  /// backward. For pipelines, where other forwards come between the two; a callable with several micro-batches underway
-  /// is passed several times. Empty: all forwards, then all backwards in the reverse order.
-  std::vector<int> order = {};
 };
 
 }  // namespace reprise::libtorch

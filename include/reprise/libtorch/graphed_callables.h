@@ -361,8 +361,8 @@ auto make_graphed_callables(C callable, Samples samples, const GraphedCallableOp
 }
 
 /// Several callables, whose graphs share one pool: a tuple of them, and a tuple of the samples of each. They run in
-/// this order, and their backwards in the reverse one, or all in GraphedCallableOptions::order: another order is
-/// refused where a graph would find its memory overwritten.
+/// this order, and their backwards in the reverse one: another order is refused where a graph would find its memory
+/// overwritten. Callables that are made one by one have pools of their own, and run in any order.
 /// \returns a tuple of graphed callables.
 template <class... Cs, class... Samples>
 auto make_graphed_callables(std::tuple<Cs...> callables, std::tuple<Samples...> samples,

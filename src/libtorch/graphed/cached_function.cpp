@@ -11,13 +11,6 @@
 namespace reprise::libtorch::detail {
 namespace {
 
-void refuse_option(const char* name) {
-  throw UsageError(text::format(
-      "make_graphed_callables with a cache expected GraphedCallableOptions::{} to be left as it is: the cache decides "
-      "it. Remove the option.",
-      name));
-}
-
 void refuse_bound(const char* name, const char* expected) {
   throw UsageError(text::format("make_graphed_callables expected GraphedCacheOptions::{} to be {}.", name, expected));
 }
@@ -26,8 +19,10 @@ GraphedCacheOptions checked(GraphedCacheOptions options) {
   if (options.max_entries == 0) refuse_bound("max_entries", "at least 1");
   if (options.max_keys == 0) refuse_bound("max_keys", "at least 1");
   if (options.max_age.count() < 0) refuse_bound("max_age", "0 or more");
-  if (options.callable.pool) refuse_option("pool");
-  if (!options.callable.order.empty()) refuse_option("order");
+  if (options.callable.pool)
+    throw UsageError(
+        "make_graphed_callables with a cache expected GraphedCallableOptions::pool to be left as it is: the cache "
+        "decides it. Remove the option.");
   return options;
 }
 

@@ -30,8 +30,8 @@ class GraphedBackward final : public torch::autograd::Node {
     if (!call_->outputs_lost) return "GraphedBackward";
     const std::string text = text::format(
         "GraphedBackward ({}, whose results were overwritten by {}: run the backward of each call before the next "
-        "call, or pass copies (clone) on to what keeps them, or make the callable with Outputs::copy; one with several "
-        "micro-batches underway is made once for each, with GraphedCallableOptions::order)",
+        "call, or pass copies (clone) on to what keeps them, or make the callable with Outputs::copy; for several "
+        "micro-batches underway, make one callable for each)",
         call_->text(), call_->outputs_lost.text());
     return text;
   }

@@ -230,8 +230,7 @@ void GraphedFunction::check_backward(const GraphedCall& call, std::uint64_t vers
     throw UsageError(text::format(
         "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: each call's "
         "backward comes before the next call, and once; callables of one pool run in the order that they were captured "
-        "in, backward in the reverse one unless GraphedCallableOptions::order says otherwise. For any order, make "
-        "callables of their own, with pools of their own.",
+        "in, backward in the reverse one. For any order, make callables one by one, with pools of their own.",
         call.text(), call.backward_lost.text()));
   for (std::size_t i = 0; i < call.versions.size(); ++i)
     if (parts_.saved[i] != 0 && call.versions[i].enabled() && call.versions[i].current_version() != 0)
