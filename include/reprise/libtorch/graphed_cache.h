@@ -80,14 +80,8 @@ class REPRISE_EXPORT CachedFunction {
 
   void run(const CallKey& call, const cache_detail::Body& body);
   bool capture(const CallKey& call, const cache_detail::Body& body);
-  std::optional<CacheFailure> failure(const CallKey& call) const;
-  bool contains(const CallKey& call) const;
-  bool forget(const CallKey& call);
-  void clear();
-  std::size_t size() const;
-  GraphCacheStatistics statistics() const;
-  GraphMemory memory() const;
-
+  /// The cache; null before the first call.
+  GraphCache* cache() const;
   const GraphedCallableOptions& options() const noexcept;
   /// The device of the callable's parameters; none without any. Goes through all of them.
   std::optional<c10::Device> device() const;
@@ -158,12 +152,12 @@ class CachedCall final : public cache_detail::Body {
       // Calls whose arguments share memory that the callable changes are refused: their key runs eagerly.
       TensorCollector arguments, inputs;
       for_each_tensor(call.arguments_, arguments);
-      check_changed_memory(GraphedAccess::function(made_), arguments.tensors);
+      GraphedAccess::function(made_).check_changed_memory(arguments.tensors);
       std::tuple<Args...> copies = made_.static_arguments();
       for_each_tensor(copies, inputs);
       for (const at::Tensor& each : inputs.tensors)
         if (each.defined()) bytes_ += each.nbytes();
-      share_->bytes += captured_bytes(GraphedAccess::function(made_));
+      share_->bytes += GraphedAccess::function(made_).captured_bytes();
     }
 
     void replay(const cache_detail::Body& body) override {
@@ -173,7 +167,7 @@ class CachedCall final : public cache_detail::Body {
     std::uint64_t bytes() const noexcept override {
       return bytes_ + share_->bytes / static_cast<std::uint64_t>(share_.use_count());
     }
-    std::vector<const CUDAGraph*> graphs() const override { return captured_graphs(GraphedAccess::function(made_)); }
+    std::vector<const CUDAGraph*> graphs() const override { return GraphedAccess::function(made_).graphs(); }
 
    private:
     static Made capture(const CachedCall& call, const MempoolId& pool) {
@@ -267,25 +261,39 @@ class CachedCallable {
   /// Why the key of such a call always runs eagerly; nullopt if it does not.
   template <class... Args>
   std::optional<CacheFailure> failure(Args... args) const {
-    return state_->function.failure(key_of(std::move(args)...));
+    const GraphCache* const cache = state_->function.cache();
+    return cache == nullptr ? std::nullopt : cache->failure(key_of(std::move(args)...).key);
   }
   /// True if the key of such a call has graphs.
   template <class... Args>
   bool contains(Args... args) const {
-    return state_->function.contains(key_of(std::move(args)...));
+    const GraphCache* const cache = state_->function.cache();
+    return cache != nullptr && cache->contains(key_of(std::move(args)...).key);
   }
   /// Releases the graphs of the key of such a call, and forgets its count or failure. \returns false if it was unknown.
   template <class... Args>
   bool forget(Args... args) const {
-    return state_->function.forget(key_of(std::move(args)...));
+    GraphCache* const cache = state_->function.cache();
+    return cache != nullptr && cache->forget(key_of(std::move(args)...).key);
   }
   /// As forget() for all keys. Results and their backwards stay valid.
-  void clear() const { state_->function.clear(); }
+  void clear() const {
+    if (GraphCache* const cache = state_->function.cache()) cache->clear();
+  }
 
-  std::size_t size() const { return state_->function.size(); }  ///< the number of entries
-  GraphCacheStatistics statistics() const { return state_->function.statistics(); }
+  std::size_t size() const {  ///< the number of entries
+    const GraphCache* const cache = state_->function.cache();
+    return cache == nullptr ? 0 : cache->size();
+  }
+  GraphCacheStatistics statistics() const {
+    const GraphCache* const cache = state_->function.cache();
+    return cache == nullptr ? GraphCacheStatistics() : cache->statistics();
+  }
   /// As GraphCache::memory(), forward and backward graphs of all entries; nothing before the first call.
-  GraphMemory memory() const { return state_->function.memory(); }
+  GraphMemory memory() const {
+    const GraphCache* const cache = state_->function.cache();
+    return cache == nullptr ? GraphMemory() : cache->memory();
+  }
 
  private:
   template <class F>

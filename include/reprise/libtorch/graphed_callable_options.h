@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-
 #include "reprise/libtorch/install.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"

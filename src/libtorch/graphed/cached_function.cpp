@@ -72,12 +72,6 @@ struct CachedFunction::Impl {
                        source.name, device->str(), found->str()));
     return *cache;
   }
-  /// The cache; null before the first call.
-  GraphCache* existing() const {
-    const std::lock_guard lock(mutex);
-    return cache.get();
-  }
-
   const GraphedCacheOptions options;
   const GraphCacheOptions cache_options;
   const GraphedSource source;
@@ -100,38 +94,9 @@ bool CachedFunction::capture(const CallKey& call, const cache_detail::Body& body
   return cache_detail::CacheAccess::capture(impl_->cache_of(call), {call.key, {}, body, {}});
 }
 
-std::optional<CacheFailure> CachedFunction::failure(const CallKey& call) const {
-  const GraphCache* const cache = impl_->existing();
-  return cache == nullptr ? std::nullopt : cache->failure(call.key);
-}
-
-bool CachedFunction::contains(const CallKey& call) const {
-  const GraphCache* const cache = impl_->existing();
-  return cache != nullptr && cache->contains(call.key);
-}
-
-bool CachedFunction::forget(const CallKey& call) {
-  GraphCache* const cache = impl_->existing();
-  return cache != nullptr && cache->forget(call.key);
-}
-
-void CachedFunction::clear() {
-  if (GraphCache* const cache = impl_->existing()) cache->clear();
-}
-
-std::size_t CachedFunction::size() const {
-  const GraphCache* const cache = impl_->existing();
-  return cache == nullptr ? 0 : cache->size();
-}
-
-GraphMemory CachedFunction::memory() const {
-  const GraphCache* const cache = impl_->existing();
-  return cache == nullptr ? GraphMemory() : cache->memory();
-}
-
-GraphCacheStatistics CachedFunction::statistics() const {
-  const GraphCache* const cache = impl_->existing();
-  return cache == nullptr ? GraphCacheStatistics() : cache->statistics();
+GraphCache* CachedFunction::cache() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->cache.get();
 }
 
 std::optional<c10::Device> CachedFunction::device() const {

@@ -21,7 +21,7 @@ using torch::autograd::variable_list;
 // Not a torch::autograd::Function, which handles each argument separately, and costs more.
 class GraphedBackward final : public torch::autograd::Node {
  public:
-  GraphedBackward(std::shared_ptr<GraphedFunction> function, std::shared_ptr<GraphedCall> call, std::uint64_t versions,
+  GraphedBackward(std::shared_ptr<CapturedFunction> function, std::shared_ptr<GraphedCall> call, std::uint64_t versions,
                   torch::autograd::edge_list&& edges)
       : Node(std::move(edges)), function_(std::move(function)), call_(std::move(call)), versions_(versions) {}
 
@@ -50,14 +50,14 @@ class GraphedBackward final : public torch::autograd::Node {
     return found;
   }
 
-  std::shared_ptr<GraphedFunction> function_;
+  std::shared_ptr<CapturedFunction> function_;
   std::shared_ptr<GraphedCall> call_;
   std::uint64_t versions_;
 };
 
 }  // namespace
 
-void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<GraphedCall>& call,
+void attach_backward(const std::shared_ptr<CapturedFunction>& function, const std::shared_ptr<GraphedCall>& call,
                      std::uint64_t versions, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results) {
   auto edges = torch::autograd::collect_next_edges(arguments, function->parts().watched.trained());

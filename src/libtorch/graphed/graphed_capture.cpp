@@ -363,11 +363,11 @@ void GraphedCapture::keep_memory() {
   if (parts_.backward) keep(*parts_.backward, {parts_.outputs, parts_.output_gradients, parts_.gradients});
 }
 
-std::shared_ptr<GraphedFunction> GraphedCapture::finish() {
+std::shared_ptr<CapturedFunction> GraphedCapture::finish() {
   keep_memory();
   graphs::reserve(parts_.forward, "graphed " + parts_.name);
   if (parts_.backward) graphs::reserve(*parts_.backward, "graphed " + parts_.name);
-  return std::make_shared<GraphedFunction>(std::move(parts_));
+  return std::make_shared<CapturedFunction>(std::move(parts_));
 }
 
 }  // namespace reprise::libtorch::detail

@@ -106,8 +106,7 @@ std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>
 std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
                                                            const GraphedCallableOptions& options) {
   check_options(options);
-  std::vector<std::shared_ptr<GraphedFunction>> made;
-  if (sources.empty()) return made;
+  if (sources.empty()) return {};
   GraphedCallableOptions with_pool = options;
   if (!with_pool.pool) with_pool.pool = graph_pool_handle();
   std::deque<GraphedCapture> captures;
@@ -140,10 +139,11 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
     in_phase(each, "the capture of the forward", [&] { each.capture_forward(side.ref(), order); });
   for (GraphedCapture& each : std::views::reverse(captures))
     in_phase(each, "the capture of the backward", [&] { each.capture_backward(); });
+  std::vector<std::shared_ptr<CapturedFunction>> made;
   for (GraphedCapture& each : captures) made.push_back(each.finish());
   const std::uint64_t after = framework_bytes(device);
   made.front()->set_captured_bytes(after > before ? after - before : 0);
-  return made;
+  return {made.begin(), made.end()};
 }
 
 }  // namespace reprise::libtorch::detail
