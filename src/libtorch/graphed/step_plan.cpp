@@ -97,7 +97,10 @@ std::vector<at::Tensor> StepPlan::state() const {
     all.insert(all.end(), tensors.begin(), tensors.end());
   };
   add(core_->state());
-  if (options_.scaler != nullptr) add(ScalerAccess::core(*options_.scaler)->tensors());
+  if (options_.scaler != nullptr) {
+    const ScalerCore& core = *ScalerAccess::core(*options_.scaler);
+    add({core.scale, core.growth_tracker, core.skipped});
+  }
   return all;
 }
 
