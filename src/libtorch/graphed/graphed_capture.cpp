@@ -219,7 +219,7 @@ std::vector<at::Tensor> GraphedCapture::gradients_of(const std::vector<at::Tenso
   all.insert(all.end(), parts_.watched.trained().begin(), parts_.watched.trained().end());
   const auto wanted = differentiable(all);
   if (wanted.empty()) return std::vector<at::Tensor>(all.size());
-  const NoAutocast no_autocast(parts_.device.type());
+  const AutocastTo no_autocast(parts_.device.type(), std::nullopt);
   const auto found = torch::autograd::grad(results, only(all, wanted), result_gradients, /*retain_graph=*/false,
                                            /*create_graph=*/false, /*allow_unused=*/true);
   std::vector<at::Tensor> gradients(all.size());

@@ -147,12 +147,12 @@ at::Tensor StepPlan::run(std::size_t graph, const std::function<at::Tensor()>& f
   const c10::DeviceType device = leaves_.front().device().type();
   at::Tensor loss;
   {
-    std::optional<WithAutocast> autocast;
-    if (options_.autocast) autocast.emplace(device, *options_.autocast);
+    std::optional<AutocastTo> autocast;
+    if (options_.autocast) autocast.emplace(device, options_.autocast);
     loss = forward();
   }
   check_loss(loss);
-  const NoAutocast no_autocast(device);
+  const AutocastTo no_autocast(device, std::nullopt);
   at::Tensor root = accumulate_ > 1 ? loss / accumulate_ : loss;
   if (options_.scaler != nullptr) root = options_.scaler->scale(root);
   root.backward();
