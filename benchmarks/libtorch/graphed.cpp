@@ -84,7 +84,6 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, const N
              Table& table) {
   Way fresh(settings, stream, how, device, Gradients::fresh);
   Way adding(settings, stream, how, device, Gradients::fresh);
-  Way in_graph(settings, stream, how, device, Gradients::accumulate_in_graph);
   Way alias(settings, stream, how, device, Gradients::alias);
   Training eager(how, device);
   std::vector<Side> sides;  // each before the bare launches that it is compared with
@@ -94,7 +93,6 @@ void compare(const Settings& settings, const reprise::StreamRef& stream, const N
     sides.push_back({name, [&way] { way.bare(); }});
   };
   add("default", fresh, [&] { fresh.step_from_none(); });
-  add("accumulate_in_graph", in_graph, [&] { in_graph.step_from_none(); });
   add("alias", alias, [&] { alias.step_from_none(); });
   add("adding", adding, [&] { adding.step(); });
   sides.push_back({"eager", [&] {

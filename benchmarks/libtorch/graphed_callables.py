@@ -275,10 +275,10 @@ def print_graphed(limits, theirs, rows):
         ratio, limit = "", ""
         if bare is not None:
             ratio = f"{us / bare:.3f}"
-            most = {"default": 1.1, "accumulate_in_graph": 1.1, "adding": 1.6}.get(kind)
+            most = {"default": 1.1, "adding": 1.6}.get(kind)
             limit = limits.text(us <= most * bare, f"{most}") if most else ""
         half = ""
-        if kind in ("default", "accumulate_in_graph") and " x 256, " in name:
+        if kind == "default" and " x 256, " in name:
             # Where the device needs more than half of Python's time, nothing but the bare launches is a limit.
             half = limits.text(us <= max(0.55 * beside, 1.1 * bare), "0.55, or 1.1 of bare")
         bare_text = "" if bare is None else f"{bare:.1f}"

@@ -25,12 +25,7 @@ struct Options {
   std::optional<std::string> device;
   int steps = 60;
   int micro_batches = 2;
-  std::string gradients = "fresh";
 };
-
-lib::Gradients gradients_of(const std::string& name) {
-  return name == "fresh" ? lib::Gradients::fresh : lib::Gradients::accumulate_in_graph;
-}
 
 struct NetworkImpl : torch::nn::Module {
   NetworkImpl() {
@@ -96,10 +91,8 @@ bool run(const Options& options) {
       eager->body->parameters().size());
   say("step       {} micro-batches, their gradients added up\n", options.micro_batches);
 
-  lib::GraphedCallableOptions how;
-  how.gradients = gradients_of(options.gradients);
   const Tensor sample = torch::rand({32, 64}).to(device).requires_grad_();
-  const auto body = lib::make_graphed_callables(graphed->body, sample, how);
+  const auto body = lib::make_graphed_callables(graphed->body, sample);
 
   const Trained one = train(options, device, eager, [&](const Tensor& h) { return eager->body->forward(h); });
   const Trained other = train(options, device, graphed, body);
@@ -134,9 +127,5 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 10));
-  app.add_option("--gradients", options.gradients, "Who adds the body's gradients up, and where they lie")
-      ->capture_default_str()
-      ->type_name("HOW")
-      ->check(CLI::IsMember({"fresh", "accumulate_in_graph"}));
   return example::run(app, argc, argv, [&] { return graphed_callables::run(options); });
 }

@@ -139,10 +139,11 @@ class REPRISE_EXPORT Function {
 
 template <class F, class Returned = ReturnedBy<F>>
 class FunctionOf final : public Function {
-  static_assert(BufferResults<Returned>,
-                "an eager part returns nothing, a Buffer, or a std::vector, std::tuple or std::pair of buffers, or "
-                "tensors, which need <reprise/libtorch/eager_tensors.h>: a value of the host would be that of the "
-                "capture in every replay");
+  static_assert(
+      BufferResults<Returned>,
+      "an eager part returns nothing, a Buffer, or a std::vector, std::tuple or std::pair of buffers: a value "
+      "of the host would be that of the capture in every replay; tensors are copied to others that were "
+      "made before the capture");
 
  public:
   template <class From>

@@ -17,6 +17,11 @@ Device device_of_tensors(c10::Device device) {
                    device.str()));
 }
 
+captures::Found capture_of(c10::Device device) {
+  if (!device.is_cuda() && !device.is_privateuseone()) return {};
+  return captures::find(current_stream(device_of_tensors(device)));
+}
+
 StreamRef stream_ref(const c10::Stream& stream) {
   if (stream.device().is_cuda()) return cuda_stream_of(stream);
   if (stream.device().is_privateuseone()) return host_stream_of(stream);

@@ -20,7 +20,7 @@
 namespace reprise::libtorch {
 
 namespace detail {
-class ScalerCore;
+struct ScalerCore;
 struct ScalerAccess;
 }  // namespace detail
 

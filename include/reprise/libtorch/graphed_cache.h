@@ -55,7 +55,7 @@ struct GraphedCacheOptions {
   std::size_t check_every = 0;
   /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
   GraphCacheOptions::Clock clock = {};
-  /// Options for capturing an entry. `pool` and `order` belong to the cache.
+  /// Options for capturing an entry. `pool` belongs to the cache.
   GraphedCallableOptions callable = {.capture_error_mode = CaptureMode::thread};
 };
 
@@ -80,14 +80,8 @@ class REPRISE_EXPORT CachedFunction {
 
   void run(const CallKey& call, const cache_detail::Body& body);
   bool capture(const CallKey& call, const cache_detail::Body& body);
-  std::optional<CacheFailure> failure(const CallKey& call) const;
-  bool contains(const CallKey& call) const;
-  bool forget(const CallKey& call);
-  void clear();
-  std::size_t size() const;
-  GraphCacheStatistics statistics() const;
-  GraphMemory memory() const;
-
+  /// The cache; null before the first call.
+  GraphCache* cache() const;
   const GraphedCallableOptions& options() const noexcept;
   /// The device of the callable's parameters; none without any. Goes through all of them.
   std::optional<c10::Device> device() const;
@@ -158,12 +152,12 @@ class CachedCall final : public cache_detail::Body {
       // Calls whose arguments share memory that the callable changes are refused: their key runs eagerly.
       TensorCollector arguments, inputs;
       for_each_tensor(call.arguments_, arguments);
-      check_changed_memory(GraphedAccess::function(made_), arguments.tensors);
+      GraphedAccess::function(made_).check_changed_memory(arguments.tensors);
       std::tuple<Args...> copies = made_.static_arguments();
       for_each_tensor(copies, inputs);
       for (const at::Tensor& each : inputs.tensors)
         if (each.defined()) bytes_ += each.nbytes();
-      share_->bytes += captured_bytes(GraphedAccess::function(made_));
+      share_->bytes += GraphedAccess::function(made_).captured_bytes();
     }
 
     void replay(const cache_detail::Body& body) override {
@@ -173,7 +167,7 @@ class CachedCall final : public cache_detail::Body {
     std::uint64_t bytes() const noexcept override {
       return bytes_ + share_->bytes / static_cast<std::uint64_t>(share_.use_count());
     }
-    std::vector<const CUDAGraph*> graphs() const override { return captured_graphs(GraphedAccess::function(made_)); }
+    std::vector<const CUDAGraph*> graphs() const override { return GraphedAccess::function(made_).graphs(); }
 
    private:
     static Made capture(const CachedCall& call, const MempoolId& pool) {
@@ -264,60 +258,48 @@ class CachedCallable {
     return state_->function.capture(call.key(state_->modules), call);
   }
 
-  /// Captures a list ahead, as capture() each. Begin with the largest, whose memory the others then share.
-  /// \param samples a range: each element is the argument of a call, or a `std::tuple` of its arguments.
-  /// \param progress called after each element, with the number of those that are done and of all.
-  /// \returns the number of elements whose keys have graphs now.
-  /// \throws what capture() throws, and what `progress` throws.
-  template <class Samples>
-  std::size_t warm(const Samples& samples,
-                   const std::function<void(std::size_t done, std::size_t all)>& progress = {}) const {
-    std::size_t done = 0, captured = 0;
-    for (const auto& each : samples) {
-      if (capture_sample(each)) ++captured;
-      ++done;
-      if (progress) progress(done, std::size(samples));
-    }
-    return captured;
-  }
-
   /// Why the key of such a call always runs eagerly; nullopt if it does not.
   template <class... Args>
   std::optional<CacheFailure> failure(Args... args) const {
-    return state_->function.failure(key_of(std::move(args)...));
+    const GraphCache* const cache = state_->function.cache();
+    return cache == nullptr ? std::nullopt : cache->failure(key_of(std::move(args)...).key);
   }
   /// True if the key of such a call has graphs.
   template <class... Args>
   bool contains(Args... args) const {
-    return state_->function.contains(key_of(std::move(args)...));
+    const GraphCache* const cache = state_->function.cache();
+    return cache != nullptr && cache->contains(key_of(std::move(args)...).key);
   }
   /// Releases the graphs of the key of such a call, and forgets its count or failure. \returns false if it was unknown.
   template <class... Args>
   bool forget(Args... args) const {
-    return state_->function.forget(key_of(std::move(args)...));
+    GraphCache* const cache = state_->function.cache();
+    return cache != nullptr && cache->forget(key_of(std::move(args)...).key);
   }
   /// As forget() for all keys. Results and their backwards stay valid.
-  void clear() const { state_->function.clear(); }
+  void clear() const {
+    if (GraphCache* const cache = state_->function.cache()) cache->clear();
+  }
 
-  std::size_t size() const { return state_->function.size(); }  ///< the number of entries
-  GraphCacheStatistics statistics() const { return state_->function.statistics(); }
+  std::size_t size() const {  ///< the number of entries
+    const GraphCache* const cache = state_->function.cache();
+    return cache == nullptr ? 0 : cache->size();
+  }
+  GraphCacheStatistics statistics() const {
+    const GraphCache* const cache = state_->function.cache();
+    return cache == nullptr ? GraphCacheStatistics() : cache->statistics();
+  }
   /// As GraphCache::memory(), forward and backward graphs of all entries; nothing before the first call.
-  GraphMemory memory() const { return state_->function.memory(); }
+  GraphMemory memory() const {
+    const GraphCache* const cache = state_->function.cache();
+    return cache == nullptr ? GraphMemory() : cache->memory();
+  }
 
  private:
   template <class F>
   friend CachedCallable<F> make_graphed_callables(F callable, GraphedCacheOptions options);
 
   using State = detail::CachedState<C>;
-
-  template <class T>
-  bool capture_sample(const T& argument) const {
-    return capture(argument);
-  }
-  template <class... T>
-  bool capture_sample(const std::tuple<T...>& arguments) const {
-    return std::apply([&](const T&... each) { return capture(each...); }, arguments);
-  }
 
   template <class... Args>
   detail::CallKey key_of(Args... args) const {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <vector>
-
 #include "reprise/libtorch/install.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
@@ -16,16 +14,6 @@ namespace reprise::libtorch {
 enum class Gradients {
   fresh,  ///< new memory at each backward: they stay valid, and can be accumulated over several backwards
   alias,  ///< memory of the graph, as in PyTorch: the next backward or call of the same pool overwrites them
-  /// The graph itself adds the gradients of parameters to `.grad`, in memory reserved for them while the callable
-  /// lives; those of arguments are as with `fresh`. Parameters are then outside of autograd, at no cost per call:
-  ///
-  /// - A `.grad` set to none is not added to, and exists again after the next backward; set to zero, it is added to.
-  ///   Another tensor in its place is added to as well, by eager work.
-  /// - Hooks of parameters, and of the nodes that accumulate their gradients, are refused.
-  /// - torch::autograd::grad(), and a backward for certain tensors only, do not change `.grad`, and cannot return the
-  ///   gradients of parameters.
-  /// - A `.grad` kept over the next backward is changed by it.
-  accumulate_in_graph,
 };
 
 /// The memory of the results of a graphed callable.
@@ -49,10 +37,6 @@ struct GraphedCallableOptions {
   /// parameters or tensors that a function keeps, was not freed, and throws DeadInputError otherwise.
   bool check_input_liveness = false;
   bool enable_annotations = false;  ///< as in GraphOptions, for both graphs; the backward has those of the forward
-  /// The order in which the forwards and backwards of several callables run: +1 is the forward of the first one, -1 its
-  /// backward. For pipelines, where other forwards come between the two; a callable with several micro-batches underway
-  /// is passed several times. Empty: all forwards, then all backwards in the reverse order.
-  std::vector<int> order = {};
 };
 
 }  // namespace reprise::libtorch

@@ -54,7 +54,31 @@ FunctionOf<F> with_module(F function, const Module& module) {
 
 namespace detail {
 
-class GraphedFunction;
+// A captured callable on flat rows of tensors.
+class REPRISE_EXPORT GraphedFunction {
+ public:
+  virtual ~GraphedFunction() = default;
+  virtual bool in_captured_mode() const = 0;
+  virtual std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments) = 0;
+  virtual const std::vector<at::Tensor>& static_arguments() const = 0;
+  virtual CUDAGraph& forward_graph() = 0;
+  // Throws UsageError if there is none.
+  virtual CUDAGraph& backward_graph() = 0;
+  virtual std::vector<const CUDAGraph*> graphs() const = 0;
+  // The bytes that the framework's allocator took from its driver in the captures; of all callables that were made
+  // together, the first one has them.
+  virtual std::uint64_t captured_bytes() const noexcept = 0;
+  // Throws UsageError if an argument that the callable changes in place shares memory with another one.
+  virtual void check_changed_memory(const std::vector<at::Tensor>& arguments) const = 0;
+  [[noreturn]] virtual void refuse_arguments(std::vector<std::string> differences,
+                                             const std::vector<at::Tensor>& tensors) const = 0;
+  [[noreturn]] virtual void refuse_mode() const = 0;
+
+ protected:
+  GraphedFunction() = default;
+  GraphedFunction(const GraphedFunction&) = default;
+  GraphedFunction& operator=(const GraphedFunction&) = default;
+};
 
 // A callable, its types erased.
 struct GraphedSource {
@@ -76,18 +100,6 @@ REPRISE_EXPORT std::optional<c10::Device> device_of_source(const GraphedSource& 
 
 REPRISE_EXPORT std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
                                                                           const GraphedCallableOptions& options);
-REPRISE_EXPORT bool training_mode_changed(const GraphedFunction& function);
-REPRISE_EXPORT std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& function,
-                                                    const std::vector<at::Tensor>& arguments);
-REPRISE_EXPORT const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function);
-REPRISE_EXPORT CUDAGraph& forward_graph(GraphedFunction& function);
-REPRISE_EXPORT CUDAGraph& backward_graph(GraphedFunction& function);
-REPRISE_EXPORT void check_changed_memory(const GraphedFunction& function, const std::vector<at::Tensor>& arguments);
-REPRISE_EXPORT std::uint64_t captured_bytes(const GraphedFunction& function);
-REPRISE_EXPORT std::vector<const CUDAGraph*> captured_graphs(const GraphedFunction& function);
-[[noreturn]] REPRISE_EXPORT void refuse_arguments(const GraphedFunction& function,
-                                                  const ArgumentDifferences& differences,
-                                                  const std::vector<at::Tensor>& tensors);
 
 REPRISE_EXPORT std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>& modules,
                                           const std::string& maker);
@@ -167,7 +179,7 @@ struct GraphedAccess {
   // True if the callable replays its graphs; false if it runs the original.
   template <class Callable>
   static bool in_captured_mode(const Callable& callable) {
-    return !training_mode_changed(*callable.state_->function);
+    return callable.state_->function->in_captured_mode();
   }
 };
 
@@ -198,13 +210,13 @@ class GraphedCallable {
   ///         at the capture; if another call of it has not returned. backward() throws it if another call has
   ///         overwritten what it needs, if it is called a second time, and with create_graph.
   Result operator()(Args... arguments) const {
-    if (detail::training_mode_changed(*state_->function)) return state_->original(arguments...);
+    if (!state_->function->in_captured_mode()) return state_->original(arguments...);
     std::tuple<Args...> all(std::move(arguments)...);
     detail::MatchingCollector collector(state_->shape);
     for_each_tensor(all, collector);
     if (!collector.matches()) [[unlikely]]
       refuse(all, collector.tensors);
-    const std::vector<at::Tensor> tensors = detail::call_graphed(state_->function, collector.tensors);
+    const std::vector<at::Tensor> tensors = state_->function->call(collector.tensors);
     if constexpr (!std::is_void_v<Result>) {
       Result result = **state_->result;
       for_each_tensor(result, detail::TensorAssigner(tensors));
@@ -216,7 +228,7 @@ class GraphedCallable {
   /// avoids the copies. They live as long as the callable.
   std::tuple<Args...> static_arguments() const {
     std::tuple<Args...> all = state_->arguments;
-    for_each_tensor(all, detail::TensorAssigner(detail::static_arguments(*state_->function)));
+    for_each_tensor(all, detail::TensorAssigner(state_->function->static_arguments()));
     return all;
   }
 
@@ -225,24 +237,24 @@ class GraphedCallable {
   /// debug_dump() and so on), for hooks of its replays, for ReplayTimer, and to retain objects. Calls of this callable
   /// launch it, and the end of this callable releases it: replay(), time_replay() and reset() throw UsageError. It must
   /// not be moved from or assigned to. The reference is valid as long as the callable or a copy of it lives.
-  CUDAGraph& forward_graph() const { return detail::forward_graph(*state_->function); }
+  CUDAGraph& forward_graph() const { return state_->function->forward_graph(); }
 
   /// The same of the backward, which autograd launches: hooks of its replays run on autograd's thread.
   /// \throws UsageError if there is none: it was captured without grad mode, or no result needs a gradient.
-  CUDAGraph& backward_graph() const { return detail::backward_graph(*state_->function); }
+  CUDAGraph& backward_graph() const { return state_->function->backward_graph(); }
 
  private:
   friend struct detail::GraphedAccess;
   using State = detail::GraphedState<Result, Args...>;
 
-  [[noreturn]] void refuse(std::tuple<Args...>& arguments, const std::vector<at::Tensor>& tensors) const {
+  void refuse(std::tuple<Args...>& arguments, const std::vector<at::Tensor>& tensors) const {
     std::tuple<Args...> samples = state_->arguments;
-    detail::ArgumentDifferences differences;
+    std::vector<std::string> differences;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (differences.compare(I, std::get<I>(samples), std::get<I>(arguments)), ...);
+      (detail::add_difference(differences, I, std::get<I>(samples), std::get<I>(arguments)), ...);
     }
     (std::index_sequence_for<Args...>());
-    detail::refuse_arguments(*state_->function, differences, tensors);
+    state_->function->refuse_arguments(std::move(differences), tensors);
   }
 
   explicit GraphedCallable(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -361,8 +373,8 @@ auto make_graphed_callables(C callable, Samples samples, const GraphedCallableOp
 }
 
 /// Several callables, whose graphs share one pool: a tuple of them, and a tuple of the samples of each. They run in
-/// this order, and their backwards in the reverse one, or all in GraphedCallableOptions::order: another order is
-/// refused where a graph would find its memory overwritten.
+/// this order, and their backwards in the reverse one: another order is refused where a graph would find its memory
+/// overwritten. Callables that are made one by one have pools of their own, and run in any order.
 /// \returns a tuple of graphed callables.
 template <class... Cs, class... Samples>
 auto make_graphed_callables(std::tuple<Cs...> callables, std::tuple<Samples...> samples,

@@ -7,7 +7,6 @@
 
 #include <memory>
 #include <optional>
-#include <ostream>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -24,8 +23,8 @@ namespace reprise::libtorch {
 
 namespace detail {
 
-/// A module with the parameters, buffers and children of another one, under the same names, which does all that is
-/// virtual by that one, the original, and keeps their memory.
+/// A module with the parameters, buffers and children of another one, the original, under the same names, whose memory
+/// it keeps in a load.
 class REPRISE_EXPORT ModuleStandIn : public torch::nn::Module {
  public:
   /// \throws UsageError for a null pointer.
@@ -33,35 +32,15 @@ class REPRISE_EXPORT ModuleStandIn : public torch::nn::Module {
 
   void train(bool on = true) override { original_->train(on); }
   bool is_training() const noexcept override { return original_->is_training(); }
-  void zero_grad(bool set_to_none = true) override { original_->zero_grad(set_to_none); }
-  bool is_serializable() const override { return original_->is_serializable(); }
-  void save(torch::serialize::OutputArchive& archive) const override { original_->save(archive); }
 
-  /// Copies the values of the archive into the memory of the parameters and buffers, also from another device.
-  /// \throws UsageError if one has another size, or on the same device another type. Then, and if the archive does not
-  ///         fit, nothing is changed.
+  /// Copies the values of the archive into the memory of the parameters and buffers, also from another device or type.
+  /// \throws UsageError if one has another size. Then, and if the archive does not fit, nothing is changed.
   void load(torch::serialize::InputArchive& archive) override;
-
-  /// Does nothing if parameters and buffers are of this device and type. Whole numbers may stay what they are.
-  /// \throws UsageError otherwise: conversions give them other memory.
-  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
-  void to(torch::Dtype dtype, bool non_blocking = false) override;
-  void to(torch::Device device, bool non_blocking = false) override;
 
   /// \throws UsageError always: clone the original, and make a GraphedModule of the clone.
   std::shared_ptr<torch::nn::Module> clone(const std::optional<torch::Device>& device = std::nullopt) const override;
 
-  void pretty_print(std::ostream& stream) const override;
-
  protected:
-  template <class M, class... Args>
-  friend struct torch::nn::AnyModuleHolder;
-  // Functions that FORWARD_HAS_DEFAULT_ARGS declares.
-  bool _forward_has_default_args() override;
-  unsigned int _forward_num_required_args() override;
-  std::vector<torch::nn::AnyValue> _forward_populate_default_args(
-      std::vector<torch::nn::AnyValue>&& arguments) override;
-
   [[noreturn]] void refuse_mode() const;
 
  private:
@@ -112,8 +91,8 @@ class GraphedModuleImpl;
 ///
 /// A stand-in for the original, with its `forward`, which replays graphs, and with its parameters, buffers and
 /// children, the same objects under the same names: an archive saved from one loads into the other. `load()` copies
-/// into the memory that the graphs use. A conversion (`to()`) would move the parameters elsewhere, and is refused
-/// unless there is nothing to convert; so is `clone()`. Everything else is done by the original.
+/// into the memory that the graphs use. `clone()` is refused. A conversion (`to()`) moves the parameters elsewhere, and
+/// the next call is refused: convert first, and make the GraphedModule afterwards.
 ///
 /// `train()` and `eval()` switch between the captures, of which there may be one for each mode: that of the
 /// constructor, and those of capture(). In a mode without one the original runs.

@@ -26,6 +26,10 @@
 
 namespace reprise::libtorch {
 
+namespace optim::detail {
+class OptimizerCore;
+}
+
 /// Clips gradients by their norm, as clip_grad_norm_().
 struct ClipNorm {
   double max_norm;       ///< zero or more
@@ -61,19 +65,55 @@ struct GraphedStepOptions {
 
 namespace detail {
 
-// Contents of the captures of a step, and which of them is next.
-class StepPlan;
+/// Contents of the graphs of a step, and which of them is next.
+///
+/// A step over k micro-batches has up to three graphs, which share a pool:
+///
+///     first     its backward makes the gradients, in memory of the graph     none for k = 1
+///     between   adds to them                                                 none for k < 3
+///     last      adds to them, or makes them for k = 1; then the optimizer's step
+///
+/// So gradients are never set to zero: as in eager code after zero_grad(), the first backward of a step replaces them.
+///
+///     StepPlan()  checks the options
+///     make()      warms up and captures, which calls run() for each graph
+///     calls       next_graph(), a replay, called()
+///
+/// Optimizer, scaler and options are used until the end of make() only. One thread at a time.
+class REPRISE_EXPORT StepPlan {
+ public:
+  StepPlan(torch::optim::Optimizer& optimizer, GraphedStepOptions options);
+  ~StepPlan();
+  StepPlan(const StepPlan&) = delete;
+  StepPlan& operator=(const StepPlan&) = delete;
 
-REPRISE_EXPORT std::shared_ptr<StepPlan> make_step_plan(torch::optim::Optimizer& optimizer,
-                                                        const GraphedStepOptions& options);
-// Number of graphs: for the first micro-batch, for those between, and for the last one.
-REPRISE_EXPORT std::size_t graphs_of(const StepPlan& plan);
-// Runs one micro-batch, in a warm-up or a capture.
-REPRISE_EXPORT at::Tensor run_step(StepPlan& plan, std::size_t graph, const std::function<at::Tensor()>& forward);
-REPRISE_EXPORT std::vector<std::shared_ptr<GraphedFunction>> make_step(const std::shared_ptr<StepPlan>& plan,
-                                                                       std::vector<GraphedSource> sources);
-// The graph of the next call.
-REPRISE_EXPORT std::size_t next_graph(const StepPlan& plan);
+  std::size_t graphs() const { return static_cast<std::size_t>(accumulate_ < 3 ? accumulate_ : 3); }
+  at::Tensor run(std::size_t graph, const std::function<at::Tensor()>& forward);
+  std::vector<std::shared_ptr<GraphedFunction>> make(std::vector<GraphedSource> sources);
+
+  std::size_t next_graph() const {
+    if (micro_batch_ == accumulate_ - 1) return graphs() - 1;
+    return micro_batch_ == 0 ? 0 : 1;
+  }
+  void called() noexcept { micro_batch_ = (micro_batch_ + 1) % accumulate_; }
+  int accumulated() const noexcept { return micro_batch_; }
+  void discard() noexcept { micro_batch_ = 0; }
+
+ private:
+  void find_leaves(GraphedSource& source);
+  std::vector<at::Tensor> state() const;
+  void check_loss(const at::Tensor& loss) const;
+  void take_step();
+  void clip() const;
+
+  const int accumulate_;
+  int micro_batch_ = 0;  // of the next call
+  GraphedStepOptions options_;
+  torch::optim::Optimizer* optimizer_;
+  std::shared_ptr<optim::detail::OptimizerCore> core_;
+  std::vector<at::Tensor> leaves_;  // all parameters, each once
+};
+
 // Counts a call of the plan if the graph was launched in the scope, also where a hook throws afterwards.
 class REPRISE_EXPORT StepCall {
  public:
@@ -87,9 +127,6 @@ class REPRISE_EXPORT StepCall {
   const CUDAGraph& graph_;
   const std::uint64_t before_;
 };
-REPRISE_EXPORT int accumulated_calls(const StepPlan& plan) noexcept;
-REPRISE_EXPORT void discard_calls(StepPlan& plan) noexcept;
-[[noreturn]] REPRISE_EXPORT void refuse_mode(const GraphedFunction& function);
 
 template <class Model, class Loss>
 struct StepForward {
@@ -152,18 +189,18 @@ class GraphedStep {
   ///         optimizer step (CapturableOptimizer), if its options or parameters have changed. Nothing was trained then,
   ///         and the call does not count. What a hook throws after the launch: the call counts then.
   at::Tensor operator()(Args... args) const {
-    const auto& graph = state_->graphs[detail::next_graph(*state_->plan)];
-    if (!detail::GraphedAccess::in_captured_mode(graph)) detail::refuse_mode(detail::GraphedAccess::function(graph));
+    const auto& graph = state_->graphs[state_->plan->next_graph()];
+    if (!detail::GraphedAccess::in_captured_mode(graph)) detail::GraphedAccess::function(graph).refuse_mode();
     const at::NoGradGuard no_grad;
     const detail::StepCall call(*state_->plan, graph.forward_graph());
     return graph(std::move(args)...);
   }
 
   /// The number of micro-batches since the last step of the optimizer: 0 to `accumulate` - 1. Save a run where it is 0.
-  int accumulated() const noexcept { return detail::accumulated_calls(*state_->plan); }
+  int accumulated() const noexcept { return state_->plan->accumulated(); }
 
   /// Makes the next call the first micro-batch of a step: gradients of the ones before are discarded.
-  void discard() const noexcept { detail::discard_calls(*state_->plan); }
+  void discard() const noexcept { state_->plan->discard(); }
 
   /// The graph that ends in the optimizer's step, to look at, as GraphedCallable::forward_graph().
   CUDAGraph& graph() const { return state_->graphs.back().forward_graph(); }
@@ -183,27 +220,27 @@ template <class Model, class Loss, class... Args>
 GraphedStep<Args...> make_graphed_step(Model model, Loss loss, torch::optim::Optimizer& optimizer,
                                        const std::tuple<Args...>& samples, const GraphedStepOptions& options) {
   static_assert(sizeof...(Args) > 0, "the first sample is the input of the model");
-  StepState<Args...> state{make_step_plan(optimizer, options), {}};
+  StepState<Args...> state{std::make_shared<StepPlan>(optimizer, options), {}};
   GraphedSource described;
   describe_step(model, loss, described);
   using Forward = StepForward<Model, Loss>;
   const auto forward = std::make_shared<Forward>(Forward{std::move(model), std::move(loss)});
   const auto body = [&](std::size_t graph) {
     return [plan = state.plan, forward, graph](Args&... args) -> at::Tensor {
-      return run_step(*plan, graph, [&] { return (*forward)(args...); });
+      return plan->run(graph, [&] { return (*forward)(args...); });
     };
   };
   using Maker = GraphedCallableMaker<decltype(body(0)), std::tuple<Args...>>;
   std::vector<Maker> makers;
   std::vector<GraphedSource> sources;
-  for (std::size_t i = 0; i < graphs_of(*state.plan); ++i) {
+  for (std::size_t i = 0; i < state.plan->graphs(); ++i) {
     GraphedSource& source = sources.emplace_back(makers.emplace_back(body(i), samples).take_source());
     source.maker = described.maker;
     source.name = described.name;
     source.modules = described.modules;
     source.parameters = described.parameters;
   }
-  auto made = make_step(state.plan, std::move(sources));
+  auto made = state.plan->make(std::move(sources));
   for (std::size_t i = 0; i < made.size(); ++i) state.graphs.push_back(makers[i].finish(std::move(made[i])));
   return GraphedAccess::make<GraphedStep<Args...>>(std::move(state));
 }

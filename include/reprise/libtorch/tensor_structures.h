@@ -174,9 +174,7 @@ class MatchingCollector {
   template <class T>
   void value(const T& value) {
     step(Kind::value, [&](const Step& expected) {
-      if (*expected.type != typeid(T)) return false;
-      same_values_ = same_values_ && same_value(*static_cast<const T*>(expected.copy.get()), value);
-      return true;
+      return *expected.type == typeid(T) && same_value(*static_cast<const T*>(expected.copy.get()), value);
     });
   }
   void size(std::string_view kind, std::size_t size) {
@@ -195,8 +193,7 @@ class MatchingCollector {
   }
 
   // After the walk.
-  bool same_structure() const { return matches_ && next_ == end_; }
-  bool matches() const { return same_structure() && same_values_; }
+  bool matches() const { return matches_ && next_ == end_; }
 
   std::vector<at::Tensor> tensors;
 
@@ -212,7 +209,6 @@ class MatchingCollector {
   const Step* next_;
   const Step* end_;
   bool matches_ = true;
-  bool same_values_ = true;
 };
 
 // Puts tensors into a structure that has places for as many.
@@ -231,8 +227,7 @@ class StructureText {
   void operator()(at::Tensor& /*tensor*/) { add("tensor"); }
   template <class T>
   void value(const T& value) {
-    values.push_back(value_text(value));
-    add(values.back());
+    add(value_text(value));
   }
   void size(std::string_view kind, std::size_t size) {
     add(std::string(kind).append("[").append(std::to_string(size)).append("]"));
@@ -247,7 +242,6 @@ class StructureText {
   void end_of_element() { ended_ = true; }
 
   std::string text;
-  std::vector<std::string> values;
 
  private:
   void add(std::string_view word) {
@@ -258,34 +252,17 @@ class StructureText {
   bool ended_ = false;
 };
 
-// Differences of arguments from the samples, besides the kinds of their tensors. For errors.
-class REPRISE_EXPORT ArgumentDifferences {
- public:
-  template <class T>
-  void compare(std::size_t argument, T& sample, T& found) {
-    ShapeRecorder recorder;
-    for_each_tensor(sample, recorder);
-    MatchingCollector collector(recorder.shape);
-    for_each_tensor(found, collector);
-    if (collector.matches()) return;
-    StructureText expected_text, found_text;
-    for_each_tensor(sample, expected_text);
-    for_each_tensor(found, found_text);
-    if (collector.same_structure())
-      add_values(argument, recorder.shape.tensors == 0, expected_text.values, found_text.values);
-    else
-      add_structure(argument, expected_text.text, found_text.text);
-  }
-
-  // "argument 1: expected 0.5, found 0.25"
-  std::vector<std::string> lines;
-  bool same_structure = true;
-
- private:
-  void add_structure(std::size_t argument, const std::string& expected, const std::string& found);
-  void add_values(std::size_t argument, bool without_tensors, const std::vector<std::string>& expected,
-                  const std::vector<std::string>& found);
-};
+// Adds a line if an argument differs from its sample in structure or values: "argument 1: expected 0.5, found 0.25".
+template <class T>
+void add_difference(std::vector<std::string>& lines, std::size_t argument, T& sample, T& found) {
+  const auto text_of = [](T& structure) {
+    StructureText text;
+    for_each_tensor(structure, text);
+    return text.text.empty() ? std::string("nothing") : text.text;
+  };
+  if (const std::string expected = text_of(sample), other = text_of(found); expected != other)
+    lines.push_back("argument " + std::to_string(argument) + ": expected " + expected + ", found " + other);
+}
 
 template <class F>
 void note_size(F& f, std::string_view kind, std::size_t size) {

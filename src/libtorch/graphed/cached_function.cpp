@@ -11,13 +11,6 @@
 namespace reprise::libtorch::detail {
 namespace {
 
-void refuse_option(const char* name) {
-  throw UsageError(text::format(
-      "make_graphed_callables with a cache expected GraphedCallableOptions::{} to be left as it is: the cache decides "
-      "it. Remove the option.",
-      name));
-}
-
 void refuse_bound(const char* name, const char* expected) {
   throw UsageError(text::format("make_graphed_callables expected GraphedCacheOptions::{} to be {}.", name, expected));
 }
@@ -26,8 +19,10 @@ GraphedCacheOptions checked(GraphedCacheOptions options) {
   if (options.max_entries == 0) refuse_bound("max_entries", "at least 1");
   if (options.max_keys == 0) refuse_bound("max_keys", "at least 1");
   if (options.max_age.count() < 0) refuse_bound("max_age", "0 or more");
-  if (options.callable.pool) refuse_option("pool");
-  if (!options.callable.order.empty()) refuse_option("order");
+  if (options.callable.pool)
+    throw UsageError(
+        "make_graphed_callables with a cache expected GraphedCallableOptions::pool to be left as it is: the cache "
+        "decides it. Remove the option.");
   return options;
 }
 
@@ -77,12 +72,6 @@ struct CachedFunction::Impl {
                        source.name, device->str(), found->str()));
     return *cache;
   }
-  /// The cache; null before the first call.
-  GraphCache* existing() const {
-    const std::lock_guard lock(mutex);
-    return cache.get();
-  }
-
   const GraphedCacheOptions options;
   const GraphCacheOptions cache_options;
   const GraphedSource source;
@@ -105,38 +94,9 @@ bool CachedFunction::capture(const CallKey& call, const cache_detail::Body& body
   return cache_detail::CacheAccess::capture(impl_->cache_of(call), {call.key, {}, body, {}});
 }
 
-std::optional<CacheFailure> CachedFunction::failure(const CallKey& call) const {
-  const GraphCache* const cache = impl_->existing();
-  return cache == nullptr ? std::nullopt : cache->failure(call.key);
-}
-
-bool CachedFunction::contains(const CallKey& call) const {
-  const GraphCache* const cache = impl_->existing();
-  return cache != nullptr && cache->contains(call.key);
-}
-
-bool CachedFunction::forget(const CallKey& call) {
-  GraphCache* const cache = impl_->existing();
-  return cache != nullptr && cache->forget(call.key);
-}
-
-void CachedFunction::clear() {
-  if (GraphCache* const cache = impl_->existing()) cache->clear();
-}
-
-std::size_t CachedFunction::size() const {
-  const GraphCache* const cache = impl_->existing();
-  return cache == nullptr ? 0 : cache->size();
-}
-
-GraphMemory CachedFunction::memory() const {
-  const GraphCache* const cache = impl_->existing();
-  return cache == nullptr ? GraphMemory() : cache->memory();
-}
-
-GraphCacheStatistics CachedFunction::statistics() const {
-  const GraphCache* const cache = impl_->existing();
-  return cache == nullptr ? GraphCacheStatistics() : cache->statistics();
+GraphCache* CachedFunction::cache() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->cache.get();
 }
 
 std::optional<c10::Device> CachedFunction::device() const {

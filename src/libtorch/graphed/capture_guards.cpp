@@ -35,23 +35,15 @@ bool autograd_records() {
   return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
 }
 
-NoAutocast::NoAutocast(c10::DeviceType type) : type_(type), before_(at::autocast::is_autocast_enabled(type)) {
-  at::autocast::set_autocast_enabled(type_, false);
-}
-
-NoAutocast::~NoAutocast() {
-  at::autocast::set_autocast_enabled(type_, before_);
-}
-
-WithAutocast::WithAutocast(c10::DeviceType device, c10::ScalarType type)
+AutocastTo::AutocastTo(c10::DeviceType device, std::optional<c10::ScalarType> type)
     : device_(device),
       enabled_before_(at::autocast::is_autocast_enabled(device)),
       type_before_(at::autocast::get_autocast_dtype(device)) {
-  at::autocast::set_autocast_enabled(device_, true);
-  at::autocast::set_autocast_dtype(device_, type);
+  at::autocast::set_autocast_enabled(device_, type.has_value());
+  if (type) at::autocast::set_autocast_dtype(device_, *type);
 }
 
-WithAutocast::~WithAutocast() {
+AutocastTo::~AutocastTo() {
   at::autocast::set_autocast_dtype(device_, type_before_);
   at::autocast::set_autocast_enabled(device_, enabled_before_);
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,26 +41,13 @@ class SideStream {
 /// True if operators on the calling thread record a history: grad mode is on, and it is not in inference mode.
 bool autograd_records();
 
-/// Disables autocast for a type of device.
-class NoAutocast {
+/// Autocast of a type of device: to a type, or none.
+class AutocastTo {
  public:
-  explicit NoAutocast(c10::DeviceType type);
-  ~NoAutocast();
-  NoAutocast(const NoAutocast&) = delete;
-  NoAutocast& operator=(const NoAutocast&) = delete;
-
- private:
-  c10::DeviceType type_;
-  bool before_;
-};
-
-/// Enables autocast to a type, on a type of device.
-class WithAutocast {
- public:
-  WithAutocast(c10::DeviceType device, c10::ScalarType type);
-  ~WithAutocast();
-  WithAutocast(const WithAutocast&) = delete;
-  WithAutocast& operator=(const WithAutocast&) = delete;
+  AutocastTo(c10::DeviceType device, std::optional<c10::ScalarType> type);
+  ~AutocastTo();
+  AutocastTo(const AutocastTo&) = delete;
+  AutocastTo& operator=(const AutocastTo&) = delete;
 
  private:
   c10::DeviceType device_;

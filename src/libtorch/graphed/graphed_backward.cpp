@@ -21,7 +21,7 @@ using torch::autograd::variable_list;
 // Not a torch::autograd::Function, which handles each argument separately, and costs more.
 class GraphedBackward final : public torch::autograd::Node {
  public:
-  GraphedBackward(std::shared_ptr<GraphedFunction> function, std::shared_ptr<GraphedCall> call, std::uint64_t versions,
+  GraphedBackward(std::shared_ptr<CapturedFunction> function, std::shared_ptr<GraphedCall> call, std::uint64_t versions,
                   torch::autograd::edge_list&& edges)
       : Node(std::move(edges)), function_(std::move(function)), call_(std::move(call)), versions_(versions) {}
 
@@ -30,8 +30,8 @@ class GraphedBackward final : public torch::autograd::Node {
     if (!call_->outputs_lost) return "GraphedBackward";
     const std::string text = text::format(
         "GraphedBackward ({}, whose results were overwritten by {}: run the backward of each call before the next "
-        "call, or pass copies (clone) on to what keeps them, or make the callable with Outputs::copy; one with several "
-        "micro-batches underway is made once for each, with GraphedCallableOptions::order)",
+        "call, or pass copies (clone) on to what keeps them, or make the callable with Outputs::copy; for several "
+        "micro-batches underway, make one callable for each)",
         call_->text(), call_->outputs_lost.text());
     return text;
   }
@@ -39,33 +39,28 @@ class GraphedBackward final : public torch::autograd::Node {
  private:
   variable_list apply(variable_list&& gradients) override {
     if (c10::GradMode::is_enabled())
-      throw UsageError(
-          text::format("backward of {} with create_graph: its gradients cannot be differentiated again, because its "
-                       "backward is a graph without a backward of its own. Call the original for this.",
-                       call_->text()));
-    // Not empty: torch::autograd::grad, or a backward for certain tensors, among which parameters that are outside of
-    // autograd cannot be.
-    const auto* const only = torch::autograd::get_current_graph_task_exec_info();
-    variable_list found = function_->backward(*call_, gradients, versions_, only == nullptr || only->empty());
+      throw UsageError(text::format(
+          "backward of {} with create_graph: its gradients cannot be differentiated again, because its backward is a "
+          "graph without a backward of its own. Call the original for this.",
+          call_->text()));
+    variable_list found = function_->backward(*call_, gradients, versions_);
     found.resize(num_outputs());
     for (std::size_t i = 0; i < found.size(); ++i)
       if (!task_should_compute_output(i)) found[i] = at::Tensor();
     return found;
   }
 
-  std::shared_ptr<GraphedFunction> function_;
+  std::shared_ptr<CapturedFunction> function_;
   std::shared_ptr<GraphedCall> call_;
   std::uint64_t versions_;
 };
 
 }  // namespace
 
-void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<GraphedCall>& call,
+void attach_backward(const std::shared_ptr<CapturedFunction>& function, const std::shared_ptr<GraphedCall>& call,
                      std::uint64_t versions, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results) {
-  auto edges = function->parts().parameters_in_autograd()
-                   ? torch::autograd::collect_next_edges(arguments, function->parts().watched.trained())
-                   : torch::autograd::collect_next_edges(arguments);
+  auto edges = torch::autograd::collect_next_edges(arguments, function->parts().watched.trained());
   // A node without any is where a backward ends; autograd has the caller's stream wait for those.
   if (std::none_of(edges.begin(), edges.end(), [](const auto& edge) { return edge.is_valid(); })) edges.clear();
   const version::NodePointer node = version::make_node<GraphedBackward>(function, call, versions, std::move(edges));

@@ -11,11 +11,11 @@
 
 namespace reprise::libtorch::detail {
 
-class GraphedFunction;
+class CapturedFunction;
 
 /// Connects the results of a call to autograd's graph: with the function's backward, from the differentiable results to
 /// the arguments and parameters.
-void attach_backward(const std::shared_ptr<GraphedFunction>& function, const std::shared_ptr<GraphedCall>& call,
+void attach_backward(const std::shared_ptr<CapturedFunction>& function, const std::shared_ptr<GraphedCall>& call,
                      std::uint64_t versions, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results);
 

@@ -122,12 +122,6 @@ void GraphedCapture::check_samples() const {
     check(each, name);
     if (!each.is_leaf()) wrong.push_back(name + " is no leaf: it was computed from others");
   }
-  for (std::size_t i = 0; i < parts_.watched.trained().size() && !parts_.parameters_in_autograd(); ++i)
-    if (has_gradient_hooks(parts_.watched.trained()[i]))
-      wrong.push_back(
-          text::format("{} has a hook, which waits for a gradient that the graph itself would add to .grad "
-                       "(Gradients::accumulate_in_graph)",
-                       parts_.watched.trained_names()[i]));
   for (const std::string& name : parts_.watched.trained_buffers())
     wrong.push_back(text::format("buffer {} needs a gradient, and only parameters get any", name));
   if (!wrong.empty())
@@ -147,8 +141,6 @@ void GraphedCapture::make_inputs() {
     input = sample.detach().clone();
     input.set_requires_grad(parts_.grad_mode && sample.requires_grad());
   }
-  if (!parts_.parameters_in_autograd() && parts_.grad_mode)
-    parts_.parameter_gradients = ParameterGradients(parts_.watched.trained(), parts_.watched.trained_names());
 }
 
 // Aliases of the inputs, which stay without a history if the callable adds one.
@@ -227,7 +219,7 @@ std::vector<at::Tensor> GraphedCapture::gradients_of(const std::vector<at::Tenso
   all.insert(all.end(), parts_.watched.trained().begin(), parts_.watched.trained().end());
   const auto wanted = differentiable(all);
   if (wanted.empty()) return std::vector<at::Tensor>(all.size());
-  const NoAutocast no_autocast(parts_.device.type());
+  const AutocastTo no_autocast(parts_.device.type(), std::nullopt);
   const auto found = torch::autograd::grad(results, only(all, wanted), result_gradients, /*retain_graph=*/false,
                                            /*create_graph=*/false, /*allow_unused=*/true);
   std::vector<at::Tensor> gradients(all.size());
@@ -335,26 +327,15 @@ void GraphedCapture::capture_backward() {
       parts_.gradients = gradients_of(leaves_, results_, parts_.output_gradients);
       check_used(parts_.gradients);
       give_own_memory_to_gradients();
-      hand_over_gradients();
+      // The last nodes copy the gradients to the memory that is returned. Those in the graph are not needed afterwards.
+      if (parts_.options.gradients == Gradients::fresh)
+        parts_.fresh_gradients.capture(std::exchange(parts_.gradients, {}), parts_.inputs.size());
     });
     parts_.order->add_backward(parts_.order_number);
   }
   // Nodes that accumulate gradients, and that remember this stream, go with the history.
   results_.clear();
   leaves_.clear();
-}
-
-// Captures the last nodes, which copy the gradients to the memory that is returned, or add them to those of parameters.
-// The captured gradients are not needed afterwards, unless they are returned themselves (Gradients::alias).
-void GraphedCapture::hand_over_gradients() {
-  if (parts_.options.gradients == Gradients::alias) return;
-  auto gradients = std::exchange(parts_.gradients, {});
-  if (parts_.options.gradients == Gradients::accumulate_in_graph) {
-    const auto first = gradients.begin() + static_cast<std::ptrdiff_t>(parts_.inputs.size());
-    parts_.parameter_gradients.capture({first, gradients.end()});
-    gradients.erase(first, gradients.end());
-  }
-  parts_.fresh_gradients.capture(gradients, parts_.inputs.size());
 }
 
 void GraphedCapture::give_own_memory_to_gradients() {
@@ -379,16 +360,14 @@ void GraphedCapture::keep_memory() {
     graph.retain(std::make_shared<std::vector<Tensors>>(rows));
   };
   keep(parts_.forward, {parts_.inputs, parts_.outputs});
-  if (parts_.backward)
-    keep(*parts_.backward,
-         {parts_.outputs, parts_.output_gradients, parts_.gradients, parts_.parameter_gradients.memory()});
+  if (parts_.backward) keep(*parts_.backward, {parts_.outputs, parts_.output_gradients, parts_.gradients});
 }
 
-std::shared_ptr<GraphedFunction> GraphedCapture::finish() {
+std::shared_ptr<CapturedFunction> GraphedCapture::finish() {
   keep_memory();
   graphs::reserve(parts_.forward, "graphed " + parts_.name);
   if (parts_.backward) graphs::reserve(*parts_.backward, "graphed " + parts_.name);
-  return std::make_shared<GraphedFunction>(std::move(parts_));
+  return std::make_shared<CapturedFunction>(std::move(parts_));
 }
 
 }  // namespace reprise::libtorch::detail

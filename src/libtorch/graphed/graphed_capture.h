@@ -18,7 +18,7 @@ namespace reprise::libtorch::detail {
 /// \throws UsageError if the current stream of the device captures.
 void refuse_in_capture(c10::Device device, const std::string& maker);
 
-/// Makes a GraphedFunction of one callable, step by step:
+/// Makes a CapturedFunction of one callable, step by step:
 ///
 ///     GraphedCapture()    checks
 ///     make_inputs()       allocates what the graph reads
@@ -37,7 +37,7 @@ class GraphedCapture {
   void warm_up();
   void capture_forward(const StreamRef& stream, const std::shared_ptr<PoolOrder>& order);
   void capture_backward();
-  std::shared_ptr<GraphedFunction> finish();
+  std::shared_ptr<CapturedFunction> finish();
 
   const GraphedParts& parts() const { return parts_; }
 
@@ -54,7 +54,6 @@ class GraphedCapture {
                                        const std::vector<at::Tensor>& result_gradients) const;
   void give_own_memory(std::vector<at::Tensor>& results) const;
   void give_own_memory_to_gradients();
-  void hand_over_gradients();
   void keep_memory();
   GraphOptions graph_options() const;
   void capture(CUDAGraph& graph, const std::function<void()>& body) const;

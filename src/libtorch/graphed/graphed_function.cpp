@@ -49,36 +49,34 @@ const GraphedCall* lost_result(const at::Tensor& tensor) {
 
 }  // namespace
 
-GraphedFunction::GraphedFunction(GraphedParts parts)
+CapturedFunction::CapturedFunction(GraphedParts parts)
     : parts_(std::move(parts)),
       device_(device_of_tensors(parts_.device)),
       mutates_(std::count(parts_.mutated.begin(), parts_.mutated.end(), 0) !=
                static_cast<std::ptrdiff_t>(parts_.mutated.size())),
       zero_(parts_.output_gradients.size(), 1) {}
 
-std::uint64_t GraphedFunction::versions() const {
+std::uint64_t CapturedFunction::versions() const {
   std::uint64_t sum = parts_.watched.versions();
   for (const at::Tensor& each : parts_.inputs)
     if (each.defined()) sum += each._version();
   return sum;
 }
 
-bool GraphedFunction::wants_gradients(const std::vector<at::Tensor>& arguments) const {
+bool CapturedFunction::wants_gradients(const std::vector<at::Tensor>& arguments) const {
   return autograd_records() && (!parts_.watched.trained().empty() ||
                                 std::any_of(arguments.begin(), arguments.end(),
                                             [](const auto& each) { return each.defined() && each.requires_grad(); }));
 }
 
-std::vector<std::string> GraphedFunction::differences(const std::vector<at::Tensor>& arguments) const {
-  std::vector<std::string> lines;
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (const at::Tensor& expected = parts_.inputs[i]; !fits(arguments[i], expected))
-      lines.push_back(text::format("{}: expected {}, found {}", parts_.argument_names[i], kind_of(expected),
-                                   kind_of(arguments[i])));
-  return lines;
-}
-
-void GraphedFunction::refuse_arguments(const std::vector<std::string>& differences) const {
+void CapturedFunction::refuse_arguments(std::vector<std::string> differences,
+                                        const std::vector<at::Tensor>& tensors) const {
+  // With another number of tensors it is not known which stands for which.
+  for (std::size_t i = 0; i < tensors.size() && tensors.size() == parts_.inputs.size(); ++i)
+    if (const at::Tensor& expected = parts_.inputs[i]; !fits(tensors[i], expected))
+      differences.push_back(
+          text::format("{}: expected {}, found {}", parts_.argument_names[i], kind_of(expected), kind_of(tensors[i])));
+  if (differences.empty()) differences.emplace_back("the keys of a map are others");
   throw UsageError(
       text::format("A call of graphed {}: its arguments are not as the samples were:\n  {}\n"
                    "Call it with such arguments, or make it again with these as the samples; for several shapes, make "
@@ -86,14 +84,14 @@ void GraphedFunction::refuse_arguments(const std::vector<std::string>& differenc
                    parts_.name, text::join(differences, "\n  ")));
 }
 
-void GraphedFunction::check_arguments(const std::vector<at::Tensor>& arguments) const {
-  if (const auto wrong = differences(arguments); !wrong.empty()) refuse_arguments(wrong);
+void CapturedFunction::check_arguments(const std::vector<at::Tensor>& arguments) const {
+  if (!std::ranges::equal(arguments, parts_.inputs, &fits)) refuse_arguments({}, arguments);
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (const GraphedCall* const lender = lost_result(arguments[i]); lender != nullptr)
       refuse_lost_result("A call of graphed " + parts_.name, parts_.argument_names[i], *lender);
 }
 
-void GraphedFunction::check_surroundings(bool wants_gradients) const {
+void CapturedFunction::check_surroundings(bool wants_gradients) const {
   if (const auto changes = parts_.watched.changes(); !changes.empty())
     throw UsageError(
         text::format("A call of graphed {}: its module is not as it was when it was captured: {}. The graph "
@@ -117,7 +115,7 @@ void GraphedFunction::check_surroundings(bool wants_gradients) const {
 }
 
 // Writing one of two arguments in the same memory would change the other, which the graph reads elsewhere.
-void GraphedFunction::check_changed_memory(const std::vector<at::Tensor>& arguments) const {
+void CapturedFunction::check_changed_memory(const std::vector<at::Tensor>& arguments) const {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (parts_.mutated[i] != 0 && arguments[i].is_inference() && !c10::InferenceMode::is_enabled())
       throw UsageError(text::format(
@@ -133,7 +131,7 @@ void GraphedFunction::check_changed_memory(const std::vector<at::Tensor>& argume
   }
 }
 
-void GraphedFunction::stage(const std::vector<at::Tensor>& arguments) {
+void CapturedFunction::stage(const std::vector<at::Tensor>& arguments) {
   copied_.clear();  // of a call that failed
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (parts_.staged_inputs.in_the_way(i, arguments[i])) {
@@ -169,7 +167,7 @@ class InCall {
 
 }  // namespace
 
-std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arguments) {
+std::vector<at::Tensor> CapturedFunction::call(const std::vector<at::Tensor>& arguments) {
   const bool gradients = wants_gradients(arguments);
   check_surroundings(gradients);
   check_arguments(arguments);
@@ -199,7 +197,7 @@ std::vector<at::Tensor> GraphedFunction::call(const std::vector<at::Tensor>& arg
   return results;
 }
 
-void GraphedFunction::write_back(const std::vector<at::Tensor>& arguments) const {
+void CapturedFunction::write_back(const std::vector<at::Tensor>& arguments) const {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (parts_.mutated[i] == 0) continue;
     if (same_memory(arguments[i], parts_.inputs[i]))
@@ -209,7 +207,7 @@ void GraphedFunction::write_back(const std::vector<at::Tensor>& arguments) const
   }
 }
 
-std::vector<at::Tensor> GraphedFunction::lend_outputs(const std::shared_ptr<GraphedCall>& call) const {
+std::vector<at::Tensor> CapturedFunction::lend_outputs(const std::shared_ptr<GraphedCall>& call) const {
   std::vector<at::Tensor> results;
   results.reserve(parts_.outputs.size());
   call->versions.reserve(parts_.outputs.size());
@@ -225,13 +223,12 @@ std::vector<at::Tensor> GraphedFunction::lend_outputs(const std::shared_ptr<Grap
   return results;
 }
 
-void GraphedFunction::check_backward(const GraphedCall& call, std::uint64_t versions) const {
+void CapturedFunction::check_backward(const GraphedCall& call, std::uint64_t versions) const {
   if (call.backward_lost)
     throw UsageError(text::format(
         "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: each call's "
-        "backward comes before the next call, and once; callables of one pool run in the order of their captures, "
-        "backward in the reverse one or in that of GraphedCallableOptions::order. For any order, make "
-        "callables of their own, with pools of their own.",
+        "backward comes before the next call, and once; callables of one pool run in the order that they were captured "
+        "in, backward in the reverse one. For any order, make callables one by one, with pools of their own.",
         call.text(), call.backward_lost.text()));
   for (std::size_t i = 0; i < call.versions.size(); ++i)
     if (parts_.saved[i] != 0 && call.versions[i].enabled() && call.versions[i].current_version() != 0)
@@ -246,7 +243,7 @@ void GraphedFunction::check_backward(const GraphedCall& call, std::uint64_t vers
         call.text()));
 }
 
-void GraphedFunction::stage_gradients(const std::vector<at::Tensor>& output_gradients) {
+void CapturedFunction::stage_gradients(const std::vector<at::Tensor>& output_gradients) {
   for (std::size_t i = 0; i < output_gradients.size(); ++i) {
     if (output_gradients[i].defined()) {
       parts_.staged_gradients.stage(i, output_gradients[i]);
@@ -258,9 +255,9 @@ void GraphedFunction::stage_gradients(const std::vector<at::Tensor>& output_grad
   }
 }
 
-std::vector<at::Tensor> GraphedFunction::backward(const GraphedCall& call,
-                                                  const std::vector<at::Tensor>& output_gradients,
-                                                  std::uint64_t versions, bool whole) {
+std::vector<at::Tensor> CapturedFunction::backward(const GraphedCall& call,
+                                                   const std::vector<at::Tensor>& output_gradients,
+                                                   std::uint64_t versions) {
   check_backward(call, versions);
   for (std::size_t i = 0; i < output_gradients.size(); ++i)
     if (const GraphedCall* const lender = lost_result(output_gradients[i]); lender != nullptr)
@@ -268,23 +265,20 @@ std::vector<at::Tensor> GraphedFunction::backward(const GraphedCall& call,
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);
   const at::NoGradGuard no_grad;
-  parts_.parameter_gradients.prepare(whole);
   stage_gradients(output_gradients);
   std::vector<at::Tensor> found = parts_.fresh_gradients.make();
   const std::exception_ptr thrown = graphs::replay_changed(*parts_.backward, stream, [&](GraphExecHandle exec) {
     parts_.staged_gradients.update(exec);
     parts_.fresh_gradients.update(exec);
-    parts_.parameter_gradients.update(exec);
     parts_.order->backward_runs(parts_.order_number);
   });
-  parts_.parameter_gradients.finish();
   if (thrown != nullptr) std::rethrow_exception(thrown);
   for (const at::Tensor& each : parts_.gradients)
     found.push_back(each.defined() ? tensor_in(each.storage(), each, each.storage_offset()) : each);
   return found;
 }
 
-CUDAGraph& GraphedFunction::backward_graph() {
+CUDAGraph& CapturedFunction::backward_graph() {
   if (parts_.backward) return *parts_.backward;
   throw UsageError(text::format(
       "graphed {} has no backward graph: {}. Make it again {}.", parts_.name,
@@ -292,49 +286,17 @@ CUDAGraph& GraphedFunction::backward_graph() {
       parts_.grad_mode ? "with an argument or parameter that needs one" : "in grad mode"));
 }
 
-bool training_mode_changed(const GraphedFunction& function) {
-  return !function.parts().watched.in_same_mode();
-}
-
-std::vector<at::Tensor> call_graphed(const std::shared_ptr<GraphedFunction>& function,
-                                     const std::vector<at::Tensor>& arguments) {
-  return function->call(arguments);
-}
-
-const std::vector<at::Tensor>& static_arguments(const GraphedFunction& function) {
-  return function.parts().inputs;
-}
-
-void check_changed_memory(const GraphedFunction& function, const std::vector<at::Tensor>& arguments) {
-  function.check_changed_memory(arguments);
-}
-
-std::uint64_t captured_bytes(const GraphedFunction& function) {
-  return function.bytes();
-}
-
-std::vector<const CUDAGraph*> captured_graphs(const GraphedFunction& function) {
-  const GraphedParts& parts = function.parts();
-  std::vector<const CUDAGraph*> graphs{&parts.forward};
-  if (parts.backward) graphs.push_back(&*parts.backward);
+std::vector<const CUDAGraph*> CapturedFunction::graphs() const {
+  std::vector<const CUDAGraph*> graphs{&parts_.forward};
+  if (parts_.backward) graphs.push_back(&*parts_.backward);
   return graphs;
 }
 
-CUDAGraph& forward_graph(GraphedFunction& function) {
-  return function.forward_graph();
-}
-
-CUDAGraph& backward_graph(GraphedFunction& function) {
-  return function.backward_graph();
-}
-
-void refuse_arguments(const GraphedFunction& function, const ArgumentDifferences& differences,
-                      const std::vector<at::Tensor>& tensors) {
-  std::vector<std::string> lines = differences.lines;
-  // With another structure it is not known which tensor stands for which.
-  if (differences.same_structure)
-    for (std::string& each : function.differences(tensors)) lines.push_back(std::move(each));
-  function.refuse_arguments(lines);
+void CapturedFunction::refuse_mode() const {
+  throw UsageError(
+      text::format("A call of graphed {}: a module is in another mode (train(), eval()) than at the capture, and the "
+                   "graph cannot change it. Restore the mode, or make a step in this one.",
+                   parts_.name));
 }
 
 void refuse_number(std::size_t callables, std::size_t samples) {

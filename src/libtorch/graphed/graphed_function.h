@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "libtorch/graphed/lent_tensors.h"
-#include "libtorch/graphed/parameter_gradients.h"
 #include "libtorch/graphed/pool_order.h"
 #include "libtorch/graphed/staged_tensors.h"
 #include "libtorch/graphed/watched_modules.h"
@@ -54,10 +53,6 @@ struct GraphedParts {
   StagedTensors staged_gradients = {};            ///< the copies into `output_gradients`
   std::vector<at::Tensor> gradients = {};         ///< with Gradients::alias: as fresh_gradients, in the graph's memory
   FreshCopies fresh_gradients = {};               ///< of all inputs, then of all trained parameters
-  /// Replaces the second part of fresh_gradients with Gradients::accumulate_in_graph.
-  ParameterGradients parameter_gradients = {};
-
-  bool parameters_in_autograd() const { return options.gradients != Gradients::accumulate_in_graph; }
 };
 
 /// A graphed callable on flat rows of tensors.
@@ -67,35 +62,30 @@ struct GraphedParts {
 ///                 on its thread and on the stream of the call
 ///
 /// Used by one thread at a time, together with all others in the pool; a call within another one is refused.
-class GraphedFunction : public std::enable_shared_from_this<GraphedFunction> {
+class CapturedFunction final : public GraphedFunction, public std::enable_shared_from_this<CapturedFunction> {
  public:
-  explicit GraphedFunction(GraphedParts parts);
-  GraphedFunction(const GraphedFunction&) = delete;
-  GraphedFunction& operator=(const GraphedFunction&) = delete;
+  explicit CapturedFunction(GraphedParts parts);
 
-  std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments);
+  CapturedFunction(const CapturedFunction&) = delete;
+  CapturedFunction& operator=(const CapturedFunction&) = delete;
+
+  bool in_captured_mode() const override { return parts_.watched.in_same_mode(); }
+  std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments) override;
+  const std::vector<at::Tensor>& static_arguments() const override { return parts_.inputs; }
+  CUDAGraph& forward_graph() override { return parts_.forward; }
+  CUDAGraph& backward_graph() override;
+  std::vector<const CUDAGraph*> graphs() const override;
+  std::uint64_t captured_bytes() const noexcept override { return bytes_; }
+  void set_captured_bytes(std::uint64_t bytes) noexcept { bytes_ = bytes; }
+  void check_changed_memory(const std::vector<at::Tensor>& arguments) const override;
+  [[noreturn]] void refuse_arguments(std::vector<std::string> differences,
+                                     const std::vector<at::Tensor>& tensors) const override;
+  [[noreturn]] void refuse_mode() const override;
   /// \param versions versions() after the staging of the call.
-  /// \param whole true for a full backward, not one for certain tensors. With Gradients::accumulate_in_graph.
   std::vector<at::Tensor> backward(const GraphedCall& call, const std::vector<at::Tensor>& output_gradients,
-                                   std::uint64_t versions, bool whole);
-
-  /// Describes the arguments that do not fit the samples, a line for each.
-  std::vector<std::string> differences(const std::vector<at::Tensor>& arguments) const;
-  /// Refuses a call, with such lines.
-  [[noreturn]] void refuse_arguments(const std::vector<std::string>& differences) const;
+                                   std::uint64_t versions);
 
   const GraphedParts& parts() const { return parts_; }
-  CUDAGraph& forward_graph() { return parts_.forward; }
-  /// \throws UsageError if there is none.
-  CUDAGraph& backward_graph();
-
-  /// \throws UsageError if an argument that the callable changes in place shares memory with another one.
-  void check_changed_memory(const std::vector<at::Tensor>& arguments) const;
-
-  /// The bytes that the framework's allocator took from its driver in the captures; of all callables that were made
-  /// together, the first one has them.
-  void set_captured_bytes(std::uint64_t bytes) noexcept { bytes_ = bytes; }
-  std::uint64_t bytes() const noexcept { return bytes_; }
 
  private:
   void check_arguments(const std::vector<at::Tensor>& arguments) const;

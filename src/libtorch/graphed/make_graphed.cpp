@@ -2,11 +2,10 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 
-#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <set>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -65,46 +64,11 @@ std::vector<at::Tensor> state_of(const GraphedParts& parts) {
 void check_options(const GraphedCallableOptions& options) {
   text::require_named("GraphedCallableOptions::outputs", options.outputs, {Outputs::alias, Outputs::copy},
                       "Outputs::alias or Outputs::copy");
-  text::require_named("GraphedCallableOptions::gradients", options.gradients,
-                      {Gradients::fresh, Gradients::alias, Gradients::accumulate_in_graph},
-                      "Gradients::fresh, Gradients::alias or Gradients::accumulate_in_graph");
+  text::require_named("GraphedCallableOptions::gradients", options.gradients, {Gradients::fresh, Gradients::alias},
+                      "Gradients::fresh or Gradients::alias");
   if (options.num_warmup_iters < 0)
     throw UsageError(text::format("GraphedCallableOptions::num_warmup_iters: expected 0 or more, found {}.",
                                   options.num_warmup_iters));
-}
-
-std::string text_of(int step) {
-  return text::format("{:+}", step);
-}
-
-// The order of captures: forwards (+1 is that of the first callable) and backwards (-1).
-std::vector<int> steps_of(const GraphedCallableOptions& options, std::size_t callables) {
-  const int last = static_cast<int>(callables);
-  std::vector<int> steps = options.order;
-  if (steps.empty()) {
-    for (int i = 1; i <= last; ++i) steps.push_back(i);
-    for (int i = last; i >= 1; --i) steps.push_back(-i);
-    return steps;
-  }
-  std::vector<std::string> wrong;
-  std::set<int> seen;
-  for (const int step : steps) {
-    if (step == 0 || step > last || step < -last)
-      wrong.push_back(text::format("{} names none of the {} callables", step, callables));
-    else if (!seen.insert(step).second)
-      wrong.push_back(text_of(step) + " comes twice");
-    else if (step < 0 && !seen.contains(-step))
-      wrong.push_back(text::format("{} comes before {}", text_of(step), text_of(-step)));
-  }
-  for (int i = 1; i <= last; ++i)
-    for (const int step : {i, -i})
-      if (!seen.contains(step)) wrong.push_back(text_of(step) + " is missing");
-  if (!wrong.empty())
-    throw UsageError(
-        text::format("GraphedCallableOptions::order: {}. Each callable has its forward (+1 for the first one) and then "
-                     "its backward (-1) there, once; found {}.",
-                     text::join(wrong, "; "), text::join(steps, ", ")));
-  return steps;
 }
 
 std::vector<at::Tensor> known_state_of(const GraphedParts& parts) {
@@ -142,9 +106,7 @@ std::string name_of_source(const std::vector<std::shared_ptr<torch::nn::Module>>
 std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSource> sources,
                                                            const GraphedCallableOptions& options) {
   check_options(options);
-  std::vector<std::shared_ptr<GraphedFunction>> made;
-  const std::vector<int> steps = steps_of(options, sources.size());
-  if (sources.empty()) return made;
+  if (sources.empty()) return {};
   GraphedCallableOptions with_pool = options;
   if (!with_pool.pool) with_pool.pool = graph_pool_handle();
   std::deque<GraphedCapture> captures;
@@ -173,17 +135,15 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   changed.next_run(/*captures=*/true);
   const std::uint64_t before = framework_bytes(device);
   const auto order = PoolOrder::of(with_pool.pool);
-  for (const int step : steps) {
-    GraphedCapture& each = captures[static_cast<std::size_t>(std::abs(step)) - 1];
-    if (step > 0)
-      in_phase(each, "the capture of the forward", [&] { each.capture_forward(side.ref(), order); });
-    else
-      in_phase(each, "the capture of the backward", [&] { each.capture_backward(); });
-  }
+  for (GraphedCapture& each : captures)
+    in_phase(each, "the capture of the forward", [&] { each.capture_forward(side.ref(), order); });
+  for (GraphedCapture& each : std::views::reverse(captures))
+    in_phase(each, "the capture of the backward", [&] { each.capture_backward(); });
+  std::vector<std::shared_ptr<CapturedFunction>> made;
   for (GraphedCapture& each : captures) made.push_back(each.finish());
   const std::uint64_t after = framework_bytes(device);
   made.front()->set_captured_bytes(after > before ? after - before : 0);
-  return made;
+  return {made.begin(), made.end()};
 }
 
 }  // namespace reprise::libtorch::detail

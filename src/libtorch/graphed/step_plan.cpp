@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/graphed/step_plan.h"
+#include "reprise/libtorch/graphed_step.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -74,6 +74,8 @@ StepPlan::StepPlan(torch::optim::Optimizer& optimizer, GraphedStepOptions option
   check_at_least("warmup", 0, options_.warmup);
 }
 
+StepPlan::~StepPlan() = default;
+
 // All parameters, and among those of the source the ones that no module of it has.
 void StepPlan::find_leaves(GraphedSource& source) {
   std::unordered_set<const c10::TensorImpl*> known;
@@ -95,7 +97,10 @@ std::vector<at::Tensor> StepPlan::state() const {
     all.insert(all.end(), tensors.begin(), tensors.end());
   };
   add(core_->state());
-  if (options_.scaler != nullptr) add(ScalerAccess::core(*options_.scaler)->tensors());
+  if (options_.scaler != nullptr) {
+    const ScalerCore& core = *ScalerAccess::core(*options_.scaler);
+    add({core.scale, core.growth_tracker, core.skipped});
+  }
   return all;
 }
 
@@ -142,12 +147,12 @@ at::Tensor StepPlan::run(std::size_t graph, const std::function<at::Tensor()>& f
   const c10::DeviceType device = leaves_.front().device().type();
   at::Tensor loss;
   {
-    std::optional<WithAutocast> autocast;
-    if (options_.autocast) autocast.emplace(device, *options_.autocast);
+    std::optional<AutocastTo> autocast;
+    if (options_.autocast) autocast.emplace(device, options_.autocast);
     loss = forward();
   }
   check_loss(loss);
-  const NoAutocast no_autocast(device);
+  const AutocastTo no_autocast(device, std::nullopt);
   at::Tensor root = accumulate_ > 1 ? loss / accumulate_ : loss;
   if (options_.scaler != nullptr) root = options_.scaler->scale(root);
   root.backward();
@@ -189,27 +194,6 @@ std::vector<std::shared_ptr<GraphedFunction>> StepPlan::make(std::vector<Graphed
   return made;
 }
 
-std::shared_ptr<StepPlan> make_step_plan(torch::optim::Optimizer& optimizer, const GraphedStepOptions& options) {
-  return std::make_shared<StepPlan>(optimizer, options);
-}
-
-std::size_t graphs_of(const StepPlan& plan) {
-  return plan.graphs();
-}
-
-at::Tensor run_step(StepPlan& plan, std::size_t graph, const std::function<at::Tensor()>& forward) {
-  return plan.run(graph, forward);
-}
-
-std::vector<std::shared_ptr<GraphedFunction>> make_step(const std::shared_ptr<StepPlan>& plan,
-                                                        std::vector<GraphedSource> sources) {
-  return plan->make(std::move(sources));
-}
-
-std::size_t next_graph(const StepPlan& plan) {
-  return plan.next_graph();
-}
-
 StepCall::StepCall(StepPlan& plan, const CUDAGraph& graph)
     : plan_(plan), graph_(graph), before_(graphs::GraphAccess::of(graph, "GraphedStep").launches) {}
 
@@ -218,21 +202,6 @@ StepCall::~StepCall() {
     if (graphs::GraphAccess::of(graph_, "GraphedStep").launches != before_) plan_.called();
   } catch (const UsageError&) {  // a hook moved the graph away: the step cannot be called any more
   }
-}
-
-int accumulated_calls(const StepPlan& plan) noexcept {
-  return plan.accumulated();
-}
-
-void discard_calls(StepPlan& plan) noexcept {
-  plan.discard();
-}
-
-void refuse_mode(const GraphedFunction& function) {
-  throw UsageError(
-      text::format("A call of graphed {}: a module is in another mode (train(), eval()) than at the capture, and the "
-                   "graph cannot change it. Restore the mode, or make a step in this one.",
-                   function.parts().name));
 }
 
 }  // namespace reprise::libtorch::detail

@@ -2,17 +2,9 @@
 #include "libtorch/host/cuda_like_kernels.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/kaiser_window.h>
-#include <ATen/ops/max.h>
-#include <ATen/ops/median.h>
-#include <ATen/ops/min.h>
-#include <ATen/ops/nanmedian.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/repeat_interleave.h>
 #include <c10/core/DeviceGuard.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
 #include <cstdint>
@@ -82,72 +74,6 @@ void index_put(const c10::OperatorHandle& op, Stack* stack) {
   fallback(op, stack);
 }
 
-// --- Sizes and windows
-
-// With a given size there is no wait.
-void repeat_interleave(const c10::OperatorHandle& op, Stack* stack) {
-  const c10::IValue size = stack->back();
-  if (size.isNone()) return fallback(op, stack);
-  const Tensor repeats = torch::jit::peek(*stack, 0, 2).toTensor();
-  torch::jit::drop(*stack, 2);
-  const c10::DeviceGuard guard(repeats.device());
-  const std::int64_t count = size.toInt();
-  const Tensor made = at::empty({count}, repeats.options());
-  const TensorOperand from(repeats), to(made);
-  enqueue_kernels(
-      current_stream_of(repeats.device()), "aten::repeat_interleave.Tensor",
-      [=] { to.on_cpu().copy_(at::repeat_interleave(from.on_cpu(), std::optional(count))); },
-      std::array{from.access(false), to.access(true)});
-  stack->emplace_back(made);
-}
-
-Tensor kaiser_window_beta(std::int64_t length, bool periodic, double beta, std::optional<c10::ScalarType> dtype,
-                          std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                          std::optional<bool> pinned) {
-  Tensor made = at::empty({length}, dtype, layout, device, pinned, std::nullopt);
-  const TensorOperand to(made);
-  enqueue_kernels(
-      current_stream_of(made.device()), "aten::kaiser_window",
-      [=] { to.on_cpu().copy_(at::kaiser_window(length, periodic, beta, at::TensorOptions().dtype(to.dtype))); },
-      std::array{to.access(true)});
-  return made;
-}
-
-Tensor kaiser_window_periodic(std::int64_t length, bool periodic, std::optional<c10::ScalarType> dtype,
-                              std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-                              std::optional<bool> pinned) {
-  return kaiser_window_beta(length, periodic, 12, dtype, layout, device, pinned);
-}
-
-Tensor kaiser_window(std::int64_t length, std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
-                     std::optional<c10::Device> device, std::optional<bool> pinned) {
-  return kaiser_window_beta(length, true, 12, dtype, layout, device, pinned);
-}
-
-// --- A maximum or minimum of all values: its gradient is split equally among all places with that value
-
-template <Tensor (*Of)(const Tensor&)>
-struct ValueOfAll : torch::autograd::Function<ValueOfAll<Of>> {
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& self) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const Tensor value = Of(self);
-    context->save_for_backward({self, value});
-    return value;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    const auto saved = context->get_saved_variables();
-    const Tensor &self = saved[0], &value = saved[1];
-    const Tensor places = (self == value).logical_or(self.isnan().logical_and(value.isnan()));
-    return {places * (gradients[0] / places.sum())};
-  }
-};
-
-template <Tensor (*Of)(const Tensor&)>
-Tensor value_of_all(const Tensor& self) {
-  return ValueOfAll<Of>::apply(self);
-}
-
 // --- Equal, which need not always wait
 
 // The same tensor counts as equal, NaN or not, as on CUDA: attention compares query, key and value in this way.
@@ -180,28 +106,56 @@ Tensor native_dropout_backward(const Tensor& gradient, const Tensor& mask, doubl
   return gradient.mul(mask).mul_(scale);
 }
 
+// --- The fused cells of LSTM and GRU, which libtorch calls on accelerators only: operators with derivatives of their
+// own. Half types are computed in float, as an accelerator's kernel does. Only a fused backward needs a workspace.
+
+Tensor gates_of(const Tensor& gates, const std::optional<Tensor>& bias) {
+  const auto widened = [](const Tensor& tensor) {
+    return c10::isReducedFloatingType(tensor.scalar_type()) ? tensor.to(c10::kFloat) : tensor;
+  };
+  return bias && bias->defined() ? widened(gates) + widened(*bias) : widened(gates);
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& cx,
+                                             const std::optional<Tensor>& input_bias,
+                                             const std::optional<Tensor>& hidden_bias) {
+  const auto gates = (gates_of(input_gates, input_bias) + gates_of(hidden_gates, hidden_bias)).chunk(4, 1);
+  const Tensor cy = gates[1].sigmoid() * cx + gates[0].sigmoid() * gates[2].tanh();
+  const Tensor hy = gates[3].sigmoid() * cy.tanh();
+  return {hy.to(cx.scalar_type()), cy.to(cx.scalar_type()), Tensor()};
+}
+
+std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hidden_gates, const Tensor& hx,
+                                    const std::optional<Tensor>& input_bias, const std::optional<Tensor>& hidden_bias) {
+  const auto of_input = gates_of(input_gates, input_bias).chunk(3, 1);
+  const auto of_hidden = gates_of(hidden_gates, hidden_bias).chunk(3, 1);
+  const Tensor fresh = (of_input[2] + (of_input[0] + of_hidden[0]).sigmoid() * of_hidden[2]).tanh();
+  const Tensor hy = fresh + (of_input[1] + of_hidden[1]).sigmoid() * (hx - fresh);
+  return {hy.to(hx.scalar_type()), Tensor()};
+}
+
+void register_cells(torch::Library& aten) {
+  aten.impl("_thnn_fused_lstm_cell", &lstm_cell);
+  aten.impl("_thnn_fused_gru_cell", &gru_cell);
+}
+
 }  // namespace
 
 void register_cuda_like_kernels(torch::Library& aten) {
-  for (const char* name : {"addr", "addr.out", "all.dims", "all.dims_out", "any.dims", "any.dims_out", "linalg__powsum",
-                           "mish_backward", "native_group_norm", "native_layer_norm", "silu_backward"})
+  for (const char* name : {"addr", "addr.out", "all.dims", "all.dims_out", "any.dims", "any.dims_out", "kaiser_window",
+                           "kaiser_window.beta", "kaiser_window.periodic", "linalg__powsum", "mish_backward",
+                           "native_group_norm", "native_layer_norm", "silu_backward"})
     aten.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   aten.impl("index.Tensor", torch::CppFunction::makeFromBoxedFunction<&index>());
   aten.impl("_index_put_impl_", torch::CppFunction::makeFromBoxedFunction<&index_put>());
-  aten.impl("repeat_interleave.Tensor", torch::CppFunction::makeFromBoxedFunction<&repeat_interleave>());
+  register_cells(aten);
   aten.impl("equal", &equal);
   aten.impl("native_dropout", &native_dropout);
   aten.impl("native_dropout_backward", &native_dropout_backward);
-  aten.impl("kaiser_window", &kaiser_window);
-  aten.impl("kaiser_window.periodic", &kaiser_window_periodic);
-  aten.impl("kaiser_window.beta", &kaiser_window_beta);
 }
 
 void register_cuda_like_autograd(torch::Library& aten_autograd) {
-  aten_autograd.impl("max", &value_of_all<&at::max>);
-  aten_autograd.impl("min", &value_of_all<&at::min>);
-  aten_autograd.impl("median", &value_of_all<&at::median>);
-  aten_autograd.impl("nanmedian", &value_of_all<&at::nanmedian>);
+  register_cells(aten_autograd);
 }
 
 void register_lazy_views(torch::Library& aten) {

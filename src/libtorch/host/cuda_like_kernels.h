@@ -9,7 +9,7 @@ namespace reprise::libtorch {
 /// waiting. Here they work as on CUDA.
 void register_cuda_like_kernels(torch::Library& aten);
 
-/// Operators whose derivative needs a value on the host, except on CUDA.
+/// The fused cells of recurrent networks, whose derivatives are those of their parts.
 void register_cuda_like_autograd(torch::Library& aten_autograd);
 
 /// Copies of conjugated and negated views, which the kernel of copies resolves itself. For the keys of these views.

@@ -163,32 +163,6 @@ void run_now(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& 
   }
 }
 
-// A view: `shape` has type, sizes, strides and offset of the result, made from a stand-in.
-at::Tensor view_of(const at::Tensor& base, const at::Tensor& shape) {
-  const auto bytes = static_cast<std::int64_t>(base.itemsize()),
-             new_bytes = static_cast<std::int64_t>(shape.itemsize());
-  at::Tensor view = at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()),
-                                                             base.key_set(), shape.dtype());
-  view.unsafeGetTensorImpl()->set_storage_offset(base.storage_offset() * bytes / new_bytes + shape.storage_offset());
-  view.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes(), shape.strides());
-  return view;
-}
-
-void return_views(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& traits) {
-  const at::Tensor base = torch::jit::peek(*stack, 0, traits.arguments).toTensor();
-  Stack shapes = output_shapes(op, *stack);
-  torch::jit::drop(*stack, traits.arguments);
-  for (const c10::IValue& shape : shapes) {
-    if (shape.isTensor()) {
-      stack->emplace_back(view_of(base, shape.toTensor()));
-    } else {
-      c10::List<at::Tensor> views;
-      for (const at::Tensor& each : shape.toTensorVector()) views.push_back(view_of(base, each));
-      stack->emplace_back(views);
-    }
-  }
-}
-
 at::Tensor allocate_like(const at::Tensor& shape, c10::Device device, Outputs& outputs) {
   if (!shape.defined()) {
     outputs.emplace_back(std::nullopt);
@@ -230,7 +204,7 @@ void fallback(const c10::OperatorHandle& op, Stack* stack) {
   const c10::Device device = device_of(traits, *stack);
   const c10::DeviceGuard guard(device);
   if (traits.depends_on_values) return run_now(op, stack, traits, device);
-  if (traits.returns_views) return return_views(op, stack, traits);
+  TORCH_INTERNAL_ASSERT(!traits.returns_views, traits.name);  // views have kernels
   Outputs outputs;
   Stack results = results_of(traits, output_shapes(op, *stack), *stack, device, outputs);
   auto call = std::make_shared<OperatorCall>(op, *stack);

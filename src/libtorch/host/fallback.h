@@ -10,16 +10,13 @@ namespace reprise::libtorch {
 /// CPU's kernel to the current stream, one node in a graph.
 ///
 ///     out=, in-place     the outputs exist
-///     views              the result is a view of the same memory; nothing runs
-///     others             the outputs' sizes and types come from the meta kernel, or, where there is none, from one run
-///                        on CPU tensors of ones (output_shapes.h)
+///     others             the outputs' sizes and types come from one run on CPU tensors of ones (output_shapes.h)
 ///     whose result depends on values (nonzero, equal, ...)   runs now, and waits for the stream: refused in a capture
 ///
 /// Operators with a kernel of their own are in
 ///
 ///     memory_kernels         memory, views, copies, values for the host
 ///     convolution_kernels    convolutions
-///     recurrent_kernels      the fused cells of LSTM and GRU
 ///     cuda_like_kernels      others that libtorch implements differently on CUDA than on an unknown device
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 

@@ -17,7 +17,6 @@
 #include "libtorch/host/host_memory.h"
 #include "libtorch/host/host_streams.h"
 #include "libtorch/host/memory_kernels.h"
-#include "libtorch/host/recurrent_kernels.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
@@ -88,7 +87,6 @@ struct Registration {
     at::RegisterPrivateUse1HooksInterface(new Hooks);  // libtorch keeps it
     register_memory_kernels(aten);
     register_convolution_kernels(aten);
-    register_recurrent_kernels(aten);
     register_cuda_like_kernels(aten);
     register_cuda_like_autograd(aten_autograd);
     register_lazy_views(conjugated);

@@ -2,6 +2,7 @@
 #include "libtorch/host/host_streams.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <map>
 #include <memory>
@@ -12,7 +13,6 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"
-#include "libtorch/versions/version.h"
 #include "reprise/error.h"
 #include "reprise/event.h"
 #include "reprise/memory.h"
@@ -64,7 +64,7 @@ StreamRef pooled_stream(const Device& device, int priority) {
   return pool.streams[pool.given_out++ % streams_of_a_pool]->ref();
 }
 
-class Guard final : public version::DeviceGuard {
+class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
   c10::DeviceType type() const override { return type_here; }
   c10::Device exchangeDevice(c10::Device device) const override {
@@ -89,7 +89,6 @@ class Guard final : public version::DeviceGuard {
   c10::Stream exchangeStream(c10::Stream stream) const override {
     return host_c10_stream(backend::exchange_current_stream(host_stream_of(stream)));
   }
-  void* getStreamNativeHandle(c10::Stream stream) const override { return host_stream_of(stream).native(); }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex /*device*/,
               c10::EventFlag flag) const override {

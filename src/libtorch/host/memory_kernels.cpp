@@ -8,6 +8,7 @@
 #include <ATen/ops/as_strided_cpu_dispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/set_cpu_dispatch.h>
+#include <ATen/ops/unfold_cpu_dispatch.h>
 #include <ATen/ops/view_as_complex_cpu_dispatch.h>
 #include <ATen/ops/view_as_real_cpu_dispatch.h>
 #include <ATen/ops/view_cpu_dispatch.h>
@@ -215,6 +216,7 @@ void register_memory_kernels(torch::Library& aten) {
   aten.impl("set_.source_Storage", static_cast<at::Tensor& (*)(at::Tensor&, at::Storage)>(&at::cpu::set_));
   aten.impl("set_.source_Tensor", static_cast<at::Tensor& (*)(at::Tensor&, const at::Tensor&)>(&at::cpu::set_));
   aten.impl("set_", &set_to_nothing);
+  aten.impl("unfold", &at::cpu::unfold);
   aten.impl("view_as_real", &at::cpu::view_as_real);
   aten.impl("view_as_complex", &at::cpu::view_as_complex);
   aten.impl("record_stream", &record_stream);

@@ -8,9 +8,8 @@ namespace reprise::libtorch {
 
 /// Returns the results of an operator as far as they do not depend on values: tensors of the device "meta", which have
 /// no values, and other results unchanged. Determined once for an operator, the sizes, strides and types of its tensors
-/// and its other arguments, by the operator's meta kernel or, without one, by one run on CPU tensors of ones (integers:
-/// zeros). One such run checks each new combination of types in any case: meta kernels do not. `stack` ends with the
-/// arguments; it is not changed.
+/// and its other arguments, by one run on CPU tensors of ones (integers: zeros). `stack` ends with the arguments; it is
+/// not changed.
 /// \throws c10::Error from the operator's own checks of its arguments.
 torch::jit::Stack output_shapes(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "libtorch/operators/counted_callback.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
 
@@ -56,14 +57,9 @@ void ends(const at::RecordFunction& /*node*/, at::ObserverContext* context) {
   if (auto* const scope = static_cast<BackwardScope*>(context)) scope->scope.reset();
 }
 
-struct Callback {
-  std::mutex mutex;
-  int wanted = 0;
-  at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
-};
-
-Callback& callback() {
-  static support::Immortal<Callback> instance;
+CountedCallback& backward_callback() {
+  static support::Immortal<CountedCallback> instance(
+      at::RecordFunctionCallback(&begins, &ends).scopes({at::RecordScope::BACKWARD_FUNCTION}));
   return *instance;
 }
 
@@ -120,20 +116,11 @@ Annotation ForwardScopes::of(std::uint64_t thread, std::uint64_t number) {
 }
 
 BackwardAnnotations::BackwardAnnotations() {
-  Callback& all_of_them = callback();
-  const std::lock_guard lock(all_of_them.mutex);
-  if (all_of_them.handle == at::INVALID_CALLBACK_HANDLE)
-    all_of_them.handle =
-        at::addGlobalCallback(at::RecordFunctionCallback(&begins, &ends).scopes({at::RecordScope::BACKWARD_FUNCTION}));
-  else if (all_of_them.wanted == 0)
-    at::reenableCallback(all_of_them.handle);
-  ++all_of_them.wanted;
+  backward_callback().add();
 }
 
 BackwardAnnotations::~BackwardAnnotations() {
-  Callback& all_of_them = callback();
-  const std::lock_guard lock(all_of_them.mutex);
-  if (--all_of_them.wanted == 0) at::disableCallback(all_of_them.handle);
+  backward_callback().remove();
 }
 
 }  // namespace reprise::libtorch

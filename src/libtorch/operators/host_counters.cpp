@@ -170,7 +170,7 @@ void kernel(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 /// catches them.
 class Including final : public OperatorWatch {
  public:
-  explicit Including(const Device& device) : OperatorWatch(device, /*wants_arguments=*/false) {}
+  explicit Including(const Device& device) : OperatorWatch(device) {}
   void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* /*tails*/) override {
     if (!c10::impl::tls_is_dispatch_key_included(key)) c10::impl::tls_set_dispatch_key_included(key, true);
   }

@@ -34,7 +34,7 @@ class OperatorInputs final : public OperatorWatch {
   /// \param keeps storages of arguments in this memory and in that of the host are kept until release_kept(), so that a
   ///        capture which drops them does not free it; nullopt: none are.
   explicit OperatorInputs(const Device& device, std::optional<Ranges> keeps = {})
-      : OperatorWatch(device, /*wants_arguments=*/true), keeps_(std::move(keeps)) {}
+      : OperatorWatch(device), keeps_(std::move(keeps)) {}
 
   void began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) override;
   void ended(const RunningOperator& op, const End& end) override;

@@ -14,7 +14,7 @@ namespace reprise::libtorch {
 /// The failed operators, and those within which the capture broke.
 class OperatorNames final : public OperatorWatch {
  public:
-  explicit OperatorNames(const Device& device) : OperatorWatch(device, /*wants_arguments=*/false) {}
+  explicit OperatorNames(const Device& device) : OperatorWatch(device) {}
 
   void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* tails) override {
     if (tails == nullptr) return;

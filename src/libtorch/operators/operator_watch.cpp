@@ -10,6 +10,7 @@
 
 #include "captures/registry.h"
 #include "libtorch/operators/autocast_cache.h"
+#include "libtorch/operators/counted_callback.h"
 #include "libtorch/operators/leaf_streams.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
@@ -36,8 +37,6 @@ struct WatchedCall final : at::ObserverContext {
 };
 
 thread_local WatchedCall* innermost = nullptr;
-// The last call that began, until any ends: both callbacks are on for a moment when one takes the other's place.
-thread_local const at::RecordFunction* last_begun = nullptr;
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& call);
 void operator_ends(const at::RecordFunction& call, at::ObserverContext* context);
@@ -50,49 +49,11 @@ struct WatchesOfCapture {
 
 constinit captures::Slot<WatchesOfCapture> watches_of;
 
-// The two callbacks: one of them is on while any watch is open. libtorch can read the arguments of operators only for
-// callbacks that said so before.
-class Callbacks {
- public:
-  /// `by` is 1 for a watch that is opened, -1 for one that is closed.
-  void count(int by, bool wants_arguments) {
-    const std::lock_guard lock(mutex_);
-    if (!registered_) {
-      with_arguments_ = add(true);
-      without_ = add(false);
-      registered_ = true;
-    }
-    open_ += by;
-    if (wants_arguments) want_arguments_ += by;
-    const bool with = want_arguments_ > 0;
-    turn(with ? with_arguments_ : without_, open_ > 0);  // first, so that other threads' operators are not missed
-    turn(with ? without_ : with_arguments_, false);
-  }
-
- private:
-  static at::CallbackHandle add(bool with_arguments) {
-    const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(&operator_begins, &operator_ends)
-                                                  .needsInputs(with_arguments)
-                                                  .scopes({at::RecordScope::FUNCTION}));
-    at::disableCallback(handle);
-    return handle;
-  }
-  static void turn(at::CallbackHandle callback, bool on) {
-    if (on)
-      at::reenableCallback(callback);
-    else
-      at::disableCallback(callback);
-  }
-
-  std::mutex mutex_;
-  int open_ = 0, want_arguments_ = 0;
-  bool registered_ = false;
-  at::CallbackHandle with_arguments_ = at::INVALID_CALLBACK_HANDLE, without_ = at::INVALID_CALLBACK_HANDLE;
-};
-
-// Never destroyed: threads may run operators until the process ends.
-Callbacks& callbacks() {
-  static support::Immortal<Callbacks> instance;
+// On while any watch is open. Never destroyed: threads may run operators until the process ends.
+CountedCallback& operator_callback() {
+  static support::Immortal<CountedCallback> instance(at::RecordFunctionCallback(&operator_begins, &operator_ends)
+                                                         .needsInputs(true)
+                                                         .scopes({at::RecordScope::FUNCTION}));
   return *instance;
 }
 
@@ -133,7 +94,6 @@ void find_leaves_outside() {
 }
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
-  if (std::exchange(last_begun, &function) == &function) return nullptr;
   if (!is_operator(function)) {
     find_leaves_outside();
     return nullptr;
@@ -151,7 +111,6 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& f
 }
 
 void operator_ends(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
-  last_begun = nullptr;
   auto* const call = static_cast<WatchedCall*>(context);
   if (call == nullptr) return;
   innermost = call->within;
@@ -182,7 +141,7 @@ void OperatorWatch::open(captures::Capture& capture) {
     watches->open.push_back(shared_from_this());
   }
   capture_ = &capture;
-  callbacks().count(1, wants_arguments_);
+  operator_callback().add();
 }
 
 void OperatorWatch::close() noexcept {
@@ -193,7 +152,7 @@ void OperatorWatch::close() noexcept {
     std::erase_if(watches->open, [&](const auto& each) { return each.get() == this; });
   }
   try {
-    callbacks().count(-1, wants_arguments_);
+    operator_callback().remove();
   } catch (const std::exception& error) {
     warn(error.what());
   }

@@ -45,7 +45,6 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
   void close() noexcept;  ///< no-op the second time
 
   const Device& device() const noexcept { return device_; }
-  bool wants_arguments() const noexcept { return wants_arguments_; }
 
   /// `tails` is what the next node of the stream would have depended on before an operator that no other one called;
   /// else it is null.
@@ -60,12 +59,10 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
   virtual void adds_outside(const at::Tensor& /*leaf*/) {}
 
  protected:
-  /// \param wants_arguments began() may read the arguments of the call.
-  OperatorWatch(const Device& device, bool wants_arguments) : device_(device), wants_arguments_(wants_arguments) {}
+  explicit OperatorWatch(const Device& device) : device_(device) {}
 
  private:
   const Device device_;
-  const bool wants_arguments_;
   captures::Capture* capture_ = nullptr;  // while it is open
 };
 

@@ -62,14 +62,8 @@ c10::Device OptimizerCore::device() const {
   return c10::kCPU;
 }
 
-captures::Found OptimizerCore::find_capture() const {
-  const c10::Device device = this->device();
-  if (!device.is_cuda() && !device.is_privateuseone()) return {};
-  return captures::find(current_stream(device_of_tensors(device)));
-}
-
 void OptimizerCore::refuse_in_capture(const char* what) const {
-  if (find_capture().part == captures::Part::none) return;
+  if (capture_of(device()).part == captures::Part::none) return;
   throw UsageError(
       text::format("{}::{} was called in a capture, which can contain its step() only: call it before or after.",
                    method_->name(), what));
@@ -158,7 +152,7 @@ void OptimizerCore::prepare(const char* what) {
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
   const c10::OptionalDeviceGuard guard(device());
-  const bool capturing = find_capture().part != captures::Part::none;
+  const bool capturing = capture_of(device()).part != captures::Part::none;
   require_distinct(what);
   make_rates(what, capturing);
   for (std::size_t i = 0; i < groups_->size(); ++i)
@@ -237,7 +231,7 @@ void OptimizerCore::take_step(bool capturing) {
 void OptimizerCore::step(const std::shared_ptr<OptimizerCore>& core) {
   const at::NoGradGuard no_grad;
   const c10::OptionalDeviceGuard guard(core->device());
-  const captures::Found found = core->find_capture();
+  const captures::Found found = capture_of(core->device());
   const std::shared_ptr<CapturedSteps> captured =
       found.part == captures::Part::own ? CapturedSteps::of(*found.capture) : nullptr;
   try {

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "captures/registry.h"
 #include "libtorch/optim/method.h"
 #include "reprise/stream.h"
 
@@ -80,7 +79,6 @@ class OptimizerCore {
   };
 
   c10::Device device() const;
-  captures::Found find_capture() const;
   void require_trainable(const char* what, std::size_t group, std::size_t number) const;
   const ParameterState* state_of(const at::Tensor& parameter) const;
   ParameterState& own_state(const at::Tensor& parameter);

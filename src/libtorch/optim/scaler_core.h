@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -18,25 +17,8 @@ namespace reprise::libtorch::detail {
 
 /// Data that graphs share with a GradScaler: its values on the device. And its protocol, which is the host's: where
 /// each optimizer is between unscale_() and update(), for eager work and for each capture.
-class ScalerCore : public std::enable_shared_from_this<ScalerCore> {
- public:
+struct ScalerCore : std::enable_shared_from_this<ScalerCore> {
   class ProtocolAside;
-
-  ScalerCore(c10::Device device, const GradScalerOptions& options);
-
-  at::Tensor scale(const at::Tensor& outputs);
-  void unscale(torch::optim::Optimizer& optimizer);
-  void step(torch::optim::Optimizer& optimizer);
-  void update(std::optional<double> new_scale);
-  double get_scale() const;
-  std::int64_t skipped_steps() const;
-  void save(torch::serialize::OutputArchive& archive) const;
-  void load(torch::serialize::InputArchive& archive);
-
-  /// The values on the device.
-  std::vector<at::Tensor> tensors() const { return {scale_, growth_tracker_, skipped_}; }
-
- private:
   using OptimizerCore = optim::detail::OptimizerCore;
 
   /// An optimizer between unscale_() and update().
@@ -47,19 +29,20 @@ class ScalerCore : public std::enable_shared_from_this<ScalerCore> {
     bool stepped = false;
   };
 
-  captures::Found find_capture() const;
+  ScalerCore(c10::Device of, const GradScalerOptions& wanted);
+
   void refuse_in_capture(const char* what) const;
   std::uint64_t enter();
   Round* round_of(const std::shared_ptr<OptimizerCore>& optimizer, std::uint64_t capture);
   std::vector<at::Tensor> gradients_of(const OptimizerCore& optimizer, const char* what) const;
   void add_round(const std::shared_ptr<OptimizerCore>& optimizer, std::uint64_t capture, const char* what);
 
-  c10::Device device_;
-  const GradScalerOptions options_;
-  at::Tensor scale_;           // float32
-  at::Tensor growth_tracker_;  // int32: iterations without an overflow since the last growth
-  at::Tensor skipped_;         // int64
-  std::vector<Round> rounds_;
+  c10::Device device;
+  const GradScalerOptions options;
+  at::Tensor scale;           // float32
+  at::Tensor growth_tracker;  // int32: iterations without an overflow since the last growth
+  at::Tensor skipped;         // int64
+  std::vector<Round> rounds;
 };
 
 /// Puts the protocol aside as long as it lives: what is called meanwhile has one of its own, which ends with it.
@@ -67,10 +50,10 @@ class ScalerCore::ProtocolAside {
  public:
   /// \param core may be null.
   explicit ProtocolAside(std::shared_ptr<ScalerCore> core) : core_(std::move(core)) {
-    if (core_ != nullptr) rounds_.swap(core_->rounds_);
+    if (core_ != nullptr) rounds_.swap(core_->rounds);
   }
   ~ProtocolAside() {
-    if (core_ != nullptr) rounds_.swap(core_->rounds_);
+    if (core_ != nullptr) rounds_.swap(core_->rounds);
   }
   ProtocolAside(const ProtocolAside&) = delete;
   ProtocolAside& operator=(const ProtocolAside&) = delete;

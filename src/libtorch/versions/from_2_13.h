@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
@@ -12,8 +11,6 @@
 // libtorch 2.13 and later.
 
 namespace reprise::libtorch::version {
-
-using DeviceGuard = c10::impl::DeviceGuardImplInterface;
 
 using NodePointer = c10::intrusive_ptr<torch::autograd::Node>;
 

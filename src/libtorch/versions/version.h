@@ -7,10 +7,8 @@
 // version and those after it, up to the next file. cmake/Torch.cmake has the oldest and the newest version. What is for
 // CUDA tensors lies in cuda/versions/.
 
-#if TORCH_VERSION_MINOR < 11
-#include "libtorch/versions/from_2_8.h"
-#elif TORCH_VERSION_MINOR < 13
-#include "libtorch/versions/from_2_11.h"
+#if TORCH_VERSION_MINOR < 13
+#include "libtorch/versions/shared_nodes.h"
 #else
 #include "libtorch/versions/from_2_13.h"
 #endif

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/libtorch/annotated_modules.h"
+#include "reprise/annotations.h"
 #include "tests/libtorch/graphed/cached_fixture.h"
 #include "tests/support/warnings.h"
 
@@ -358,7 +358,6 @@ TEST_F(CachedCallables, RefuseWhatTheyCannotDo) {
   EXPECT_THAT(text({.max_keys = 0}), HasSubstr("GraphedCacheOptions::max_keys to be at least 1"));
   EXPECT_THAT(text({.max_age = std::chrono::nanoseconds(-1)}), HasSubstr("GraphedCacheOptions::max_age to be 0"));
   EXPECT_THAT(text({.callable = {.pool = graph_pool_handle()}}), HasSubstr("GraphedCallableOptions::pool"));
-  EXPECT_THAT(text({.callable = {.order = {1, -1}}}), HasSubstr("GraphedCallableOptions::order"));
   const auto cached = make_graphed_callables([](const Tensor& x) { return x + 1; }, {.capture_after = 0});
   EXPECT_THAT(refusal([&] { cached(torch::ones({2})); }), HasSubstr("cpu"));
   cached(random({2}));

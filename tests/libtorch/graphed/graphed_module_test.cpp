@@ -34,24 +34,6 @@ TEST_F(GraphedModules, AreMadeOfAllKindsOfModules) {
   EXPECT_THAT(refusal([&] { GraphedModule<Block>(Block(nullptr), x); }), HasSubstr("found an empty pointer"));
 }
 
-struct PowerImpl : torch::nn::Module {
-  Tensor forward(Tensor x, double exponent, std::optional<Tensor> offset) {
-    return x.pow(exponent) + offset.value_or(torch::zeros_like(x));
-  }
-
- protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(2.0)}, {2, torch::nn::AnyValue(std::optional<Tensor>())})
-};
-TORCH_MODULE(Power);
-
-TEST_F(GraphedModules, HaveTheDefaultArgumentsOfTheOriginalInASequential) {
-  const Tensor x = random({3});
-  GraphedModule<Power> power(Power(), std::tuple(x, 2.0, std::nullopt));
-  torch::nn::AnyModule any(power);
-  EXPECT_TRUE(same(any.forward(x), x.pow(2)));
-  EXPECT_THAT(refusal([&] { any.forward(x, 3.0); }), HasSubstr("argument 1: expected 2.0, found 3.0"));
-}
-
 TEST_F(GraphedModules, HaveTheStateOfTheOriginalUnderTheSameNames) {
   auto original = block(4);
   GraphedModule<Block> graphed(original, random({3, 4}));
@@ -64,16 +46,11 @@ TEST_F(GraphedModules, HaveTheStateOfTheOriginalUnderTheSameNames) {
   EXPECT_FALSE(frozen->named_parameters()["scale"].requires_grad());
 }
 
-TEST_F(GraphedModules, AreVisitedAndPrintedAsTheOriginal) {
-  auto original = block(4);
-  GraphedModule<Block> graphed(original, random({3, 4}));
+TEST_F(GraphedModules, AreVisitedAsTheOriginal) {
+  GraphedModule<Block> graphed(block(4), random({3, 4}));
   std::vector<std::string> names;
   graphed->apply([&](const std::string& name, torch::nn::Module&) { names.push_back(name); });
   EXPECT_THAT(names, ElementsAre("", "first", "norm", "drop"));
-  std::ostringstream expected, found;
-  expected << "graphed " << original;
-  found << graphed;
-  EXPECT_EQ(found.str(), expected.str());
   EXPECT_THAT(graphed->name(), HasSubstr("GraphedModule<reprise::libtorch::test::BlockImpl>"));
 }
 
@@ -148,26 +125,19 @@ TEST_F(GraphedModules, StayWhereThereIsNothingToConvert) {
   const void* const memory = original->scale.const_data_ptr();
   network->to(device_);
   network->to(torch::Device(device_.type())) /* the current one */;
-  network->to(device_, torch::kFloat);
-  network[1]->to(torch::kFloat);
   EXPECT_EQ(original->scale.const_data_ptr(), memory);
-  EXPECT_EQ(original->norm->num_batches_tracked.scalar_type(), torch::kLong) << "a count is no value to convert";
   const Tensor x = random({3, 4});
   EXPECT_TRUE(same(network[1]->as<GraphedModule<Block>>()->forward(x), original->forward(x)));
 }
 
-TEST_F(GraphedModules, RefuseToBeConverted) {
+TEST_F(GraphedModules, NameWhatAConversionHasMoved) {
   auto original = block(4);
   GraphedModule<Block> graphed(original, random({3, 4}));
-  EXPECT_THAT(
-      refusal([&] { graphed->to(torch::kCPU); }),
-      AllOf(HasSubstr(on_device("GraphedModule::to: scale is Float on reprise:0, and would become Float on cpu")),
-            HasSubstr("Convert a module first, and make the GraphedModule afterwards")));
-  EXPECT_THAT(refusal([&] { graphed->to(torch::kDouble); }), HasSubstr("and would become Double on"));
-  EXPECT_THAT(refusal([&] { graphed->to(device_, torch::kHalf); }), HasSubstr("and would become Half on"));
-  EXPECT_EQ(original->scale.device(), device_);
-  EXPECT_EQ(original->first->weight.scalar_type(), torch::kFloat);
-  EXPECT_TRUE(graphed(random({3, 4})).defined());
+  graphed->to(torch::kCPU);
+  EXPECT_THAT(refusal([&] { graphed(random({3, 4})); }), HasSubstr(on_device("scale was moved from reprise:0 to cpu")));
+  GraphedModule<Block> converted(block(4), random({3, 4}));
+  converted->to(torch::kDouble);
+  EXPECT_THAT(refusal([&] { converted(random({3, 4})); }), HasSubstr("scale is of type Double now"));
 }
 
 TEST_F(GraphedModules, RefuseToBeCloned) {

@@ -193,8 +193,8 @@ TEST_F(GraphedCallables, RefuseOptionsWithoutAName) {
       refusal([&] { make_graphed_callables(twice, x, outputs); }),
       HasSubstr("GraphedCallableOptions::outputs expected Outputs::alias or Outputs::copy; found the number 9"));
   EXPECT_THAT(refusal([&] { make_graphed_callables(twice, x, gradients); }),
-              HasSubstr("GraphedCallableOptions::gradients expected Gradients::fresh, Gradients::alias or "
-                        "Gradients::accumulate_in_graph; found the number 9"));
+              HasSubstr("GraphedCallableOptions::gradients expected Gradients::fresh or Gradients::alias; "
+                        "found the number 9"));
   EXPECT_TRUE(same(make_graphed_callables(twice, x)(x), x * 2));
 }
 

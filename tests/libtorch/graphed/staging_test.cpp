@@ -134,7 +134,7 @@ TEST_F(GraphedCallables, TakeArgumentsWithoutValues) {
 // A replay that fails at any of its calls leaves behind what the next one repairs.
 TEST_F(GraphedCallables, GoOnAfterAReplayThatFailed) {
   REPRISE_HOST_ONLY("its calls are made to fail");
-  for (const Gradients gradients : {Gradients::fresh, Gradients::alias, Gradients::accumulate_in_graph}) {
+  for (const Gradients gradients : {Gradients::fresh, Gradients::alias}) {
     auto layer = linear(4, 4);
     const auto graphed = make_graphed_callables(layer, needing_gradient({3, 4}), with_gradients(gradients));
     const auto work = [&](const Tensor& x) {
@@ -223,7 +223,7 @@ TEST_F(GraphedCallablesThatFailed, LeaveEverythingAsItWasAndAreMadeAgain) {
     EXPECT_TRUE(same(result_of(make(gradients)), result_of([&](const Tensor& x) { return net_->forward(x); })));
     return failed && !HasFailure();
   };
-  for (const Gradients gradients : {Gradients::fresh, Gradients::accumulate_in_graph})
+  for (const Gradients gradients : {Gradients::fresh, Gradients::alias})
     for (const std::string& call : all_calls())
       for (std::uint64_t nth = 1; fail_once(call, nth, gradients); ++nth) continue;
   EXPECT_GT(failures, 100);

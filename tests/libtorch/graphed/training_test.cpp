@@ -99,10 +99,6 @@ TEST_P(GraphedTraining, InTheOtherModeRunsTheOriginal) {
   EXPECT_TRUE(same(graphed, network->forward(x)));
 }
 
-TEST_P(GraphedTraining, WithGradientsThatTheGraphAddsUpEqualsEagerToTheLastBit) {
-  expect_graphed_equals_eager(0.3, with_gradients(Gradients::accumulate_in_graph));
-}
-
 INSTANTIATE_TEST_SUITE_P(Networks, GraphedTraining,
                          ::testing::Values("perceptron", "convolutions", "lstm", "gru", "transformer"),
                          [](const auto& each) { return std::string(each.param); });

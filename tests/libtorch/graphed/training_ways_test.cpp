@@ -10,7 +10,7 @@ namespace reprise::libtorch::test {
 namespace {
 
 const char* name_of(Gradients gradients) {
-  return gradients == Gradients::fresh ? "fresh" : gradients == Gradients::alias ? "alias" : "accumulate_in_graph";
+  return gradients == Gradients::fresh ? "fresh" : "alias";
 }
 
 class WaysOfTraining : public GraphedCallables,
@@ -154,11 +154,12 @@ TEST_P(WaysOfTraining, OfTwoNetworksInOnePool) {
   for (std::size_t i = 0; i < 2; ++i) expect_same_training(eager[i], graphed[i], expected, found);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Networks, WaysOfTraining,
-    ::testing::Combine(::testing::Values("perceptron", "convolutions", "lstm", "transformer"),
-                       ::testing::Values(Gradients::fresh, Gradients::alias, Gradients::accumulate_in_graph)),
-    [](const auto& each) { return std::string(std::get<0>(each.param)) + "_" + name_of(std::get<1>(each.param)); });
+INSTANTIATE_TEST_SUITE_P(Networks, WaysOfTraining,
+                         ::testing::Combine(::testing::Values("perceptron", "convolutions", "lstm", "transformer"),
+                                            ::testing::Values(Gradients::fresh, Gradients::alias)),
+                         [](const auto& each) {
+                           return std::string(std::get<0>(each.param)) + "_" + name_of(std::get<1>(each.param));
+                         });
 
 }  // namespace
 }  // namespace reprise::libtorch::test

@@ -27,10 +27,10 @@ std::shared_ptr<OperatorInputs> listen() {
   return inputs;
 }
 
-/// Counts the operators of a capture, without a look at their arguments.
+/// Counts the operators of a capture.
 class Count final : public OperatorWatch {
  public:
-  Count() : OperatorWatch(default_device(), /*wants_arguments=*/false) {}
+  Count() : OperatorWatch(default_device()) {}
   void began(const RunningOperator& /*op*/, const at::RecordFunction& /*call*/, const Nodes* /*tails*/) override {
     ++begun;
   }
@@ -147,7 +147,6 @@ TEST_F(InputsOfOperators, AreOfTheirCaptureAlone) {
   EXPECT_FALSE(inputs_->has(address_of(y)));
 }
 
-// Meanwhile libtorch's callback with arguments takes the place of the one without them, and the other way round.
 TEST_F(InputsOfOperators, AreLookedForWhileAnotherThreadRunsOperators) {
   constexpr int operators = 3000;
   const auto count = std::make_shared<Count>();

@@ -200,8 +200,6 @@ SweptOperators joins_and_copies() {
             }),
       swept("tile", any, [](In x) { return x[0].tile({2}); }),
       swept("repeat_interleave by a number", any, [](In x) { return x[0].repeat_interleave(2, 1); }),
-      swept("repeat_interleave to a known size", {normal({4, 6}), [] { return torch::randperm(4); }},
-            [](In x) { return x[0].repeat_interleave(x[1], 0, 6); }),
       swept("clone", any, [](In x) { return x[0].clone(); }),
       swept("contiguous", any, [](In x) { return x[0].t().contiguous(); }),
       swept("contiguous, channels last", image,

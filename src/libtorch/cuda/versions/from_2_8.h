@@ -17,8 +17,6 @@
 #include <tuple>
 #include <utility>
 
-#include "libtorch/cuda/versions/draws_of_one_capture.h"
-
 // libtorch 2.8, 2.9 and 2.10. Pinned memory has no pools yet: what a capture pins is not its graph's.
 
 namespace reprise::libtorch::version {

@@ -7,8 +7,11 @@
 
 #if TORCH_VERSION_MINOR < 11
 #include "libtorch/cuda/versions/from_2_8.h"
-#elif TORCH_VERSION_MINOR < 12
+#else
 #include "libtorch/cuda/versions/from_2_11.h"
+#endif
+#if TORCH_VERSION_MINOR < 12
+#include "libtorch/cuda/versions/draws_of_one_capture.h"
 #else
 #include "libtorch/cuda/versions/from_2_12.h"
 #endif
