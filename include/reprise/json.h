@@ -6,7 +6,7 @@
 #include "reprise/export.h"
 
 /// \file
-/// Reports, timings and statistics as JSON, for programs.
+/// Reports and statistics as JSON, for programs; timings.h has that of times.
 ///
 /// Each function returns one object (RFC 8259) without line ends, in UTF-8. Its members are those of the value, by name
 /// and in their order, unless said otherwise; members may be added in later versions. Bytes of texts that are no UTF-8
@@ -20,14 +20,10 @@ struct CaptureReport;
 struct GraphCacheStatistics;
 struct GraphMemory;
 struct PoolStatistics;
-struct ReplayTiming;
 
 /// As CaptureReport::str(). The first member, `outcome`, is `failed`, `incomplete` (there is a graph, in which work is
 /// missing), or `good`. The legacy default stream is "0x0".
 REPRISE_EXPORT std::string to_json(const CaptureReport& report);
-
-/// As ReplayTiming::str(): nodes are without their handles.
-REPRISE_EXPORT std::string to_json(const ReplayTiming& timing);
 
 /// As GraphCacheStatistics::str(). Times are in nanoseconds, `time_ns`; `eager_by_cause` is an object, its members are
 /// the names of EagerCause.

@@ -113,4 +113,7 @@ class REPRISE_EXPORT ReplayTimer {
 /// \throws BackendError if the launch or the wait fails.
 REPRISE_EXPORT ReplayTiming time_replay(CUDAGraph& graph, const StreamRef& stream = current_stream());
 
+/// As ReplayTiming::str(), as JSON (json.h): nodes are without their handles.
+REPRISE_EXPORT std::string to_json(const ReplayTiming& timing);
+
 }  // namespace reprise

@@ -34,7 +34,7 @@ inline void check(const Backend& backend, Call call, const Result& result,
 
 /// Throws what calls of the device throw in a child process of fork(): BackendError with 3. For calls of the library
 /// that would lock a mutex before they call the device.
-[[noreturn]] void raise_forked(Call call, SourceLocation where);
+[[noreturn]] REPRISE_EXPORT_INTERNAL void raise_forked(Call call, SourceLocation where);
 inline void require_not_forked(Call call, SourceLocation where = SourceLocation::current()) {
   if (support::forked()) [[unlikely]]
     raise_forked(call, where);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "support/callbacks.h"
 
 namespace reprise::backend {
@@ -13,11 +14,12 @@ namespace reprise::backend {
 /// and its calls still work; injected failures do not apply to them.
 using DeviceEndCallback = support::Callback<const Device&>;
 
-inline constinit support::CallbackList<const Device&> device_end_callbacks;
+REPRISE_EXPORT_INTERNAL inline constinit support::CallbackList<const Device&> device_end_callbacks;
 
 /// Called when a HostSimulator ends, for what waits for launches on its device: the first argument is the device, the
 /// second waits until it is idle. Called with null, too, when a simulator is made: pending resources must be released,
 /// since they may keep devices open.
-inline constinit support::CallbackList<const Device*, const std::function<void()>*> pending_release_callbacks;
+REPRISE_EXPORT_INTERNAL inline constinit support::CallbackList<const Device*, const std::function<void()>*>
+    pending_release_callbacks;
 
 }  // namespace reprise::backend

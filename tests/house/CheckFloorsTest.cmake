@@ -23,8 +23,15 @@ src/breakable/recording.cpp     "inspect/report/listener.h"
 src/cache/entry.cpp             "breakable/recording.h"
 src/c_api/graphs.cpp            "reprise/graph.h"
 src/inspect/annotations/nvtx_ranges.cpp  <nvtx3/nvToolsExt.h>
-src/libtorch/graph.cpp          "libtorch/cuda/tensors.h"
-src/libtorch/graph.cpp          <ATen/core/Tensor.h>
+src/libtorch/state.cpp          "libtorch/cuda/tensors.h"
+src/libtorch/state.cpp          <ATen/core/Tensor.h>
+src/libtorch/distributed/cuda/nccl.cpp  <cuda.h>
+src/libtorch/optim/steps.cpp    "libtorch/optim/core.h"
+src/libtorch/optim/steps.cpp    "reprise/libtorch/optim.h"
+src/inspect/timings/times.cpp   "reprise/timings.h"
+src/inspect/timings/timing_json.cpp  <nlohmann/json.hpp>
+include/reprise/reprise.h       "reprise/compare.h"
+include/reprise/libtorch/graphed_step.h  "reprise/libtorch/optim.h"
 src/libtorch/cuda/tensors.cpp   <c10/cuda/CUDAStream.h>
 src/libtorch/cuda/tensors.cpp   <cuda.h>
 src/text/format.cpp             <fmt/format.h>
@@ -62,10 +69,17 @@ src/memory/copy.cpp             "reprise/graph_cache.h"      goes up, from memor
 src/breakable/recording.cpp     "reprise/bodies.h"           goes up, from breakable to cache
 src/random/draws.cpp            "graph/state.h"              goes up, from random to graph
 src/graph/state.cpp             "inspect/report/listener.h"  goes up, from graph to inspect
-src/graph/listeners/listeners.cpp         "libtorch/graph.h"           goes up, from graph to libtorch
-src/inspect/report/text.cpp     <libtorch/graph.h>           goes up, from inspect to libtorch
+src/graph/listeners/listeners.cpp         "libtorch/state.h"           goes up, from graph to libtorch
+src/inspect/report/text.cpp     <libtorch/state.h>           goes up, from inspect to libtorch
 src/graph/state.cpp             "breakable/recording.h"      goes up, from graph to breakable
-src/cache/entry.cpp             "c_api/objects.h"            goes up, from cache to c_api
+src/cache/entry.cpp             "c_api/objects.h"            belongs to the component c
+src/inspect/report/text.cpp     "inspect/timings/times.h"    belongs to the component timings
+src/inspect/timings/times.cpp   "inspect/compare/runs.h"     belongs to the component compare
+src/graph/state.cpp             "reprise/compare.h"          belongs to the component compare
+src/libtorch/state.cpp          "libtorch/optim/steps.h"     belongs to the component libtorch_optim
+src/libtorch/optim/steps.cpp    "reprise/libtorch/distributed.h"  belongs to the component libtorch_distributed
+include/reprise/graph.h         "reprise/timings.h"          belongs to the component timings
+include/reprise/libtorch/graph.h  "reprise/libtorch/grad_scaler.h"  belongs to the component libtorch_optim
 src/c_api/graphs.cpp            <ATen/core/Tensor.h>         belongs to libtorch
 src/kernels/batch.h             "backend/check.h"            is included by a leaf
 src/memory/copy.cpp             "backend/host/work.h"        is private
@@ -81,7 +95,7 @@ src/graph/state.cpp             "reprise/libtorch/graph.h"   belongs to libtorch
 src/graph/state.cpp             <cuda.h>                     belongs to CUDA
 src/graph/state.cpp             <nvtx3/nvToolsExt.h>         belongs to CUDA
 src/graph/state.cpp             "reprise/cublas.h"           belongs to CUDA
-src/libtorch/graph.cpp          <c10/cuda/CUDAStream.h>      belongs to CUDA
+src/libtorch/state.cpp          <c10/cuda/CUDAStream.h>      belongs to CUDA
 src/random/draws.cpp            <Random123/philox.h>         belongs to Random123
 src/random/draws.cpp            "reprise/philox.h"           needs Random123: only programs may include it
 include/reprise/graph.h         "reprise/philox.h"           needs Random123: only programs may include it

@@ -17,10 +17,9 @@
 #include "reprise/graph_memory.h"
 #include "reprise/json.h"
 #include "reprise/memory.h"
-#include "reprise/timings.h"
 #include "text/format.h"
 
-// The one file of the library that includes nlohmann-json.
+// The one file of the core that includes nlohmann-json.
 
 namespace reprise {
 namespace {
@@ -73,25 +72,6 @@ Json json_of_access(const CaptureReport::HostAccess& access) {
           {"writes", access.writes},
           {"node", access.node},
           {"stack", access.stack}};
-}
-
-Json json_of_node(const NodeTiming& node) {
-  return {{"index", or_null(node.index)},
-          {"number", node.number},
-          {"name", node.name},
-          {"annotation", node.annotation},
-          {"start_us", node.start_us},
-          {"duration_us", node.duration_us},
-          {"runs", node.runs},
-          {"span_us", node.span_us}};
-}
-
-Json json_of_annotation(const AnnotationTiming& sum) {
-  return {{"annotation", sum.annotation},
-          {"nodes", sum.nodes},
-          {"start_us", sum.start_us},
-          {"span_us", sum.span_us},
-          {"duration_us", sum.duration_us}};
 }
 
 Json json_of_count(const CacheCount& count) {
@@ -177,13 +157,6 @@ std::string to_json(const CaptureReport& report) {
                   {"not_captured", list(report.not_captured, json_of_call)},
                   {"host_accesses", list(report.host_accesses, json_of_access)},
                   {"notes", report.notes}});
-}
-
-std::string to_json(const ReplayTiming& timing) {
-  return text_of({{"nodes", list(timing.nodes, json_of_node)},
-                  {"total_us", timing.total_us},
-                  {"annotations", list(timing.annotations, json_of_annotation)},
-                  {"notes", timing.notes}});
 }
 
 std::string to_json(const GraphCacheStatistics& statistics) {

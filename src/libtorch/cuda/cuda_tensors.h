@@ -4,7 +4,6 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <memory>
@@ -19,14 +18,7 @@
 
 // CUDA tensors, for the rest of the component. Where libtorch has no CUDA, no_cuda_tensors.cpp stands in for all of it.
 
-namespace c10d {
-class Backend;
-}
-
 namespace reprise::libtorch {
-
-struct ProcessEnvironment;
-struct ProcessGroupOptions;
 
 /// True if this library and libtorch both find CUDA devices. The first call initialises CUDA's driver; from then on
 /// either allocator that runs out of memory of a CUDA device empties the cache of the other one.
@@ -93,11 +85,5 @@ void set_cuda_offset(at::Generator& generator, std::uint64_t offset);
 StreamRef cuda_stream_of(const c10::Stream& stream);
 /// Converts a stream to libtorch's.
 c10::Stream cuda_c10_stream(const StreamRef& stream);
-
-// --- Processes ----------------------------------------------------------------------------------------------------
-
-/// The group of NCCL for several processes: init_process_group().
-c10::intrusive_ptr<c10d::Backend> make_nccl_group(c10::Device device, const ProcessEnvironment& environment,
-                                                  const ProcessGroupOptions& options);
 
 }  // namespace reprise::libtorch

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "reprise/timings.h"
 #include "tests/unit/graph/graph_fixture.h"
 
 // What JSON has is what the value has.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/graphed/step_plan.h"
+#include "libtorch/optim/step_plan.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
