@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Runs scripts/check-floors (CHECK) on made-up trees, which it writes to FOLDER: one of includes that are allowed, and
-# one of includes each of which must be refused.
+# Runs scripts/check-floors (CHECK) on made-up trees, which it writes to FOLDER: one of includes that are allowed, one of
+# includes each of which must be refused, and some of includes that form circles.
 
 # A file, and what it includes: each line becomes one include.
 set(allowed [[
@@ -134,14 +134,14 @@ endmacro()
 
 check_tree(allowed "${headers}${allowed}")
 list(LENGTH rows count)
-if(NOT result EQUAL 0 OR NOT output MATCHES "^floors: ${count} includes of [0-9]+ files go down\n$")
+if(NOT result EQUAL 0 OR NOT output MATCHES "^floors: ${count} includes of [0-9]+ files go down, with 0 known circles\n$")
   message(FATAL_ERROR "expected ${count} includes to be allowed; exit status ${result}:\n${output}")
 endif()
 
 check_tree(refused "${headers}${refused}")
 list(LENGTH rows count)
 list(LENGTH expected bad)
-if(NOT result EQUAL 1 OR NOT output MATCHES "floors: ${bad} of ${count} includes refused\n$")
+if(NOT result EQUAL 1 OR NOT output MATCHES "floors: ${bad} of ${count} includes and circles refused\n$")
   message(FATAL_ERROR "expected ${bad} includes to be refused; exit status ${result}:\n${output}")
 endif()
 foreach(line IN LISTS expected)
@@ -150,3 +150,53 @@ foreach(line IN LISTS expected)
     message(FATAL_ERROR "expected a line that begins with\n  ${line}\nfound\n${output}")
   endif()
 endforeach()
+
+# Circles, of three pairs of files in two rooms; with those that are listed, a list with rows too many, and one with a row
+# that cannot be read. A leaf's room is not one of the floor.
+set(circle [[
+src/graph/a.cpp        "graph/b.h"
+src/graph/b.h          "graph/nodes/c.h"
+src/graph/nodes/c.cpp  "graph/a.h"
+src/graph/nodes/c.cpp  "graph/nodes/c.h"
+src/graph/nodes/c.cpp  "text/format.h"
+]])
+macro(check_circle name listed expected_result)
+  file(REMOVE_RECURSE "${FOLDER}/circles")
+  file(WRITE "${FOLDER}/circles/scripts/circles.txt" "${listed}")
+  string(REGEX MATCHALL "[^\n]+" rows "${circle}")
+  file(MAKE_DIRECTORY "${FOLDER}/circles/include")
+  foreach(row IN LISTS rows)
+    string(REGEX MATCH "^([^ ]+) +(.*)$" matched "${row}")
+    file(APPEND "${FOLDER}/circles/${CMAKE_MATCH_1}" "#include ${CMAKE_MATCH_2}\n")
+  endforeach()
+  execute_process(COMMAND "${CHECK}" "${FOLDER}/circles" RESULT_VARIABLE result OUTPUT_VARIABLE output)
+  if(NOT result EQUAL ${expected_result})
+    message(FATAL_ERROR "${name}: expected the exit status ${expected_result}; found ${result}:\n${output}")
+  endif()
+  foreach(line IN ITEMS ${ARGN})
+    string(FIND "${output}" "${line}\n" at)
+    if(at EQUAL -1)
+      message(FATAL_ERROR "${name}: expected the line\n  ${line}\nfound\n${output}")
+    endif()
+  endforeach()
+endmacro()
+set(files "files: graph/nodes/c -> graph/a: c needs a.\n")
+set(rooms "rooms: graph/nodes -> graph: c needs a.\n")
+check_circle("not listed" "" 1
+  "files form a circle that scripts/circles.txt does not list:"
+  "  src/graph/a.cpp:1: graph/a -> graph/b"
+  "  src/graph/b.h:1: graph/b -> graph/nodes/c"
+  "  src/graph/nodes/c.cpp:1: graph/nodes/c -> graph/a"
+  "rooms form a circle that scripts/circles.txt does not list:"
+  "  src/graph/b.h:1: graph -> graph/nodes"
+  "  src/graph/nodes/c.cpp:1: graph/nodes -> graph"
+  "floors: 2 of 5 includes and circles refused")
+check_circle("listed" "# Both.\n\n${files}${rooms}" 0 "floors: 5 includes of 3 files go down, with 2 known circles")
+check_circle("one of two listed" "${files}" 1 "rooms form a circle that scripts/circles.txt does not list:")
+check_circle("a row too many" "${files}${rooms}files: graph/a -> graph/b: It does.\n" 1
+  "scripts/circles.txt:1: graph/nodes/c -> graph/a closes no circle any more: remove the row"
+  "scripts/circles.txt:3: graph/a -> graph/b closes no circle any more: remove the row")
+check_circle("an include that is gone" "${files}${rooms}files: graph/b -> graph/a: It did.\n" 1
+  "scripts/circles.txt:3: graph/b includes nothing of graph/a any more: remove the row")
+check_circle("no reason" "${rooms}files: graph/nodes/c -> graph/a\n" 1
+  "scripts/circles.txt:2: expected \"rooms: FROM -> TO: REASON\" or \"files: ...\"")

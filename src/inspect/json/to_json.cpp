@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "inspect/json/json_lines.h"
 #include "inspect/report/explain.h"
+#include "inspect/report/json_lines.h"
 #include "reprise/breakable_statistics.h"
 #include "reprise/cache_statistics.h"
 #include "reprise/capture_report.h"

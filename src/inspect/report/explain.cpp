@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "inspect/json/json_lines.h"
+#include "inspect/report/json_lines.h"
 #include "reprise/error.h"
 #include "support/environment.h"
 #include "text/format.h"
