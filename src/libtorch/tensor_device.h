@@ -4,12 +4,13 @@
 #include <c10/core/Device.h>
 
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/libtorch/graph.h"
 
 namespace reprise::libtorch {
 
 /// The device of this library on which tensors of a device of libtorch can be captured.
 /// \throws UsageError if there is none.
-Device device_of_tensors(c10::Device device);
+REPRISE_EXPORT_INTERNAL Device device_of_tensors(c10::Device device);
 
 }  // namespace reprise::libtorch

@@ -13,6 +13,7 @@
 #include "graph/capture/framework_captures.h"
 #include "inspect/liveness/input_source.h"
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 
@@ -30,7 +31,7 @@ bool begins_with_cuda_tensors(const captures::Capture& capture);
 
 /// This library's device for a device of libtorch's; -1 is the calling thread's current one.
 /// \throws UsageError if there is none.
-Device cuda_device_of(c10::Device device);
+REPRISE_EXPORT_INTERNAL Device cuda_device_of(c10::Device device);
 
 // --- For torch_framework.cpp --------------------------------------------------------------------------------------
 

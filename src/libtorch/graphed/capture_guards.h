@@ -14,6 +14,7 @@
 
 #include "graph/capture/internal_streams.h"
 #include "libtorch/versions/version.h"
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 // State that is put aside while callables are warmed up and captured, and restored at the end of the scope.
@@ -41,7 +42,7 @@ class SideStream {
 bool autograd_records();
 
 /// Disables autocast for a type of device.
-class NoAutocast {
+class REPRISE_EXPORT_INTERNAL NoAutocast {
  public:
   explicit NoAutocast(c10::DeviceType type);
   ~NoAutocast();
@@ -54,7 +55,7 @@ class NoAutocast {
 };
 
 /// Enables autocast to a type, on a type of device.
-class WithAutocast {
+class REPRISE_EXPORT_INTERNAL WithAutocast {
  public:
   WithAutocast(c10::DeviceType device, c10::ScalarType type);
   ~WithAutocast();
