@@ -48,6 +48,6 @@ class Reprise(ConanFile):
         # find_package(reprise) finds the configuration that CMake installed, with reprise_add_kernels().
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = [os.path.join("lib", "cmake", "reprise")]
-        self.cpp_info.libs = ["reprise"]
+        self.cpp_info.libs = ["reprise_compare", "reprise_timings", "reprise_c", "reprise"]
         if not self.options.shared:
             self.cpp_info.system_libs = ["pthread", "dl", "m"]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# `cmake --install` installs a package: find_package(reprise), the target reprise::reprise, and reprise.pc for pkg-config.
-# The components are `development`, which has headers, library and command; `runtime`, what a program needs of a shared
-# library; and `libtorch`, the whole component of that name where it is built. `cpack -G DEB` makes two Debian packages of
+# `cmake --install` installs a package: find_package(reprise), the target reprise::reprise, those of the components, and
+# for pkg-config reprise.pc and a reprise-<component>.pc for each component without torch.
+# CMake installs in three parts: `development`, which has headers, libraries and command; `runtime`, what a program needs
+# of shared libraries; and `libtorch`, all for libtorch where it is built. `cpack -G DEB` makes two Debian packages of
 # them: libreprise-dev, and with torch libreprise-libtorch-dev.
 
 include(GNUInstallDirs)
@@ -11,7 +12,9 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/reprise")
 set(package_docs "${CMAKE_INSTALL_DATADIR}/doc/reprise")
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
-install(TARGETS reprise EXPORT reprise-targets
+set(component_targets ${reprise_components})
+list(TRANSFORM component_targets PREPEND reprise_)
+install(TARGETS reprise ${component_targets} EXPORT reprise-targets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -25,7 +28,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${debian_docs}-dev" R
 install(EXPORT reprise-targets NAMESPACE reprise:: DESTINATION "${package_dir}")
 if(TARGET reprise_libtorch)
   set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME libtorch)
-  install(TARGETS reprise_libtorch EXPORT reprise-libtorch-targets
+  install(TARGETS reprise_libtorch reprise_libtorch_distributed reprise_libtorch_optim EXPORT reprise-libtorch-targets
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -63,6 +66,10 @@ foreach(library IN LISTS reprise_cxx_libraries CMAKE_DL_LIBS)
 endforeach()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/reprise.pc.in" "${PROJECT_BINARY_DIR}/reprise.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/reprise.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+foreach(name IN LISTS reprise_components)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/reprise-component.pc.in" "${PROJECT_BINARY_DIR}/reprise-${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/reprise-${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
 
 if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_PACKAGE_NAME reprise)

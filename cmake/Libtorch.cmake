@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The component libtorch: the target reprise::libtorch, built where torch is found.
+# The components for libtorch: the targets reprise::libtorch and, above it, reprise::libtorch_distributed and
+# reprise::libtorch_optim. Built where torch is found.
 
 include(Torch)
 
@@ -10,36 +11,38 @@ function(reprise_add_libtorch missing)
     return()
   endif()
   set(REPRISE_FOUND_TORCH_VERSION "${REPRISE_FOUND_TORCH_VERSION}" PARENT_SCOPE)
+  # They define macros before they include headers of torch: NDEBUG, one of fmt, and one of c10d.
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp"
+    "${PROJECT_SOURCE_DIR}/src/libtorch/graphed/changed_tensors.cpp"
+    "${PROJECT_SOURCE_DIR}/src/libtorch/distributed/cuda/nccl_group.cpp"
+    "${PROJECT_SOURCE_DIR}/src/text/format.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/libtorch/*.cpp")
   # Sources for CUDA tensors, or their replacement.
   if(REPRISE_TORCH_HAS_CUDA)
-    list(FILTER sources EXCLUDE REGEX "/no_cuda_tensors\\.cpp$")
+    list(FILTER sources EXCLUDE REGEX "/no_(cuda_tensors|nccl_group)\\.cpp$")
   else()
-    list(FILTER sources EXCLUDE REGEX "/libtorch/cuda/")
+    list(FILTER sources EXCLUDE REGEX "/libtorch/(distributed/)?cuda/")
   endif()
-  # torch has headers of fmt, of another version: their implementation is compiled here once more.
-  add_library(reprise_libtorch ${sources} "${PROJECT_SOURCE_DIR}/src/text/format.cpp")
-  add_library(reprise::libtorch ALIAS reprise_libtorch)
-  set_target_properties(reprise_libtorch PROPERTIES
-    EXPORT_NAME libtorch
-    POSITION_INDEPENDENT_CODE ON
-    VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  target_include_directories(reprise_libtorch PRIVATE "${PROJECT_SOURCE_DIR}/src")
-  target_link_libraries(reprise_libtorch PUBLIC reprise::reprise reprise::torch
-    PRIVATE "$<BUILD_INTERFACE:reprise_fmt_headers>")
-  reprise_hide_symbols(reprise_libtorch)
-  reprise_set_warnings(reprise_libtorch)
+  foreach(part IN ITEMS distributed optim)
+    set(${part}_sources "${sources}")
+    list(FILTER ${part}_sources INCLUDE REGEX "/libtorch/${part}/")
+    list(FILTER sources EXCLUDE REGEX "/libtorch/${part}/")
+  endforeach()
+  # Headers of torch before those of fmt.
+  _reprise_add_libtorch_component(libtorch "reprise::reprise;reprise::torch" ${sources})
+  foreach(part IN ITEMS distributed optim)
+    _reprise_add_libtorch_component(libtorch_${part} reprise::libtorch ${${part}_sources})
+  endforeach()
+endfunction()
+
+function(_reprise_add_libtorch_component name core)
+  reprise_add_component(${name} "${core}" ${ARGN})
   if(REPRISE_SANITIZE)
     # Compiled for its warnings alone: tests of it have no sanitizers.
-    target_compile_options(reprise_libtorch PRIVATE -O0 -g0 -fno-sanitize=all)
+    target_compile_options(reprise_${name} PRIVATE -O0 -g0 -fno-sanitize=all)
   endif()
-  # They define macros before they include headers of torch: NDEBUG, and one of fmt.
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/libtorch/operators/operator_inputs.cpp"
-    "${PROJECT_SOURCE_DIR}/src/libtorch/graphed/changed_tensors.cpp"
-    "${PROJECT_SOURCE_DIR}/src/text/format.cpp" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
-  reprise_group_sources(reprise_libtorch SIZE 16)
-  reprise_precompile(libtorch reprise_libtorch <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>
+  reprise_group_sources(reprise_${name} SIZE 16)
+  reprise_precompile(libtorch reprise_${name} <ATen/core/Tensor.h> <ATen/core/dispatch/Dispatcher.h>
     <ATen/TensorOperators.h> <c10/core/DeviceGuard.h> <c10/core/InferenceMode.h> <torch/csrc/autograd/function.h>
     <torch/csrc/autograd/variable.h> <torch/library.h> <reprise/reprise.h>)
 endfunction()

@@ -9,7 +9,8 @@ add_custom_target(reprise_libtorch_test_programs)
 
 function(reprise_set_libtorch_program program)
   target_include_directories(${program} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
-  target_link_libraries(${program} PRIVATE reprise::libtorch GTest::gmock GTest::gtest_main)
+  target_link_libraries(${program} PRIVATE reprise::libtorch_distributed reprise::libtorch_optim reprise::compare
+    reprise::timings GTest::gmock GTest::gtest_main)
   reprise_set_test_program(${program} SIZE 16) # it takes 15 s to read headers of torch
   if(NOT REPRISE_CUDA_TESTS)
     reprise_precompile(libtorch_tests ${program} <torch/torch.h> <gmock/gmock.h> <gtest/gtest.h> <reprise/reprise.h>)

@@ -12,5 +12,5 @@
 #define REPRISE_EXPORT __attribute__((visibility("default")))
 #endif
 
-/// For internal use: exports an inner part, which the component libtorch, a library of its own, shares.
+/// For internal use: exports an inner part, which components share that are libraries of their own.
 #define REPRISE_EXPORT_INTERNAL REPRISE_EXPORT

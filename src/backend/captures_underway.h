@@ -13,6 +13,6 @@ REPRISE_EXPORT_INTERNAL inline constinit std::atomic<int> captures_underway{0};
 
 /// The number of bodies of conditional nodes that are being captured. The runtime would take a wait between one and a
 /// stream around it for one that joins two captures (902), and break both: then neither can be ended in this process.
-inline constinit std::atomic<int> bodies_underway{0};
+REPRISE_EXPORT_INTERNAL inline constinit std::atomic<int> bodies_underway{0};
 
 }  // namespace reprise::backend

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reprise/export.h"
 #include "reprise/kernel.h"
 
 namespace reprise::backend {
@@ -9,6 +10,6 @@ namespace reprise::backend {
 /// Parameters: the handle (ConditionalHandle); the flag (`const std::uint32_t*`), the state of the loop
 /// (LoopState*), the limit and whether the loop begins (std::uint32_t), as next_condition() takes them
 /// (kernels/condition_kernel.h).
-const KernelRecord& condition_record();
+REPRISE_EXPORT_INTERNAL const KernelRecord& condition_record();
 
 }  // namespace reprise::backend

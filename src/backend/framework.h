@@ -94,7 +94,7 @@ class Framework {
 REPRISE_EXPORT_INTERNAL void install_framework(const Framework& framework);
 
 namespace framework_detail {
-inline std::atomic<const Framework*> installed{nullptr};
+REPRISE_EXPORT_INTERNAL inline std::atomic<const Framework*> installed{nullptr};
 void hand_over_current_streams(const Framework& framework);
 void hand_over_current_device(const Framework& framework) noexcept;
 }  // namespace framework_detail

@@ -3,6 +3,7 @@
 
 #include "backend/backend.h"
 #include "backend/own_kernels.h"
+#include "reprise/export.h"
 #include "reprise/kernel.h"
 
 // Kernels of this library. Their accesses() name all memory that a launch uses, so that readers of nodes need not
@@ -40,7 +41,7 @@ void complete_param(FunctionHandle function, std::size_t index, KernelParam* par
 
 /// The record of a kernel of this library, also where it runs on another device than `backend`: a graph can have nodes
 /// of several. Null for any other kernel. Thread-safe.
-const KernelRecord* own_record(const Backend& backend, FunctionHandle function);
+REPRISE_EXPORT_INTERNAL const KernelRecord* own_record(const Backend& backend, FunctionHandle function);
 
 /// KernelRecord::accesses of a function that a record was found for, of this library or not; null for any other
 /// function. Thread-safe.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reprise/export.h"
 #include "reprise/stream.h"
 #include "support/callbacks.h"
 
@@ -11,6 +12,6 @@ namespace reprise::backend {
 /// the same handle, from the driver or as a stream that was kept (backend/objects/kept_streams.h).
 using StreamEndCallback = support::Callback<const StreamRef&>;
 
-inline constinit support::CallbackList<const StreamRef&> stream_end_callbacks;
+REPRISE_EXPORT_INTERNAL inline constinit support::CallbackList<const StreamRef&> stream_end_callbacks;
 
 }  // namespace reprise::backend

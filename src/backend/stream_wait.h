@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "reprise/export.h"
 #include "reprise/stream.h"
 #include "support/callbacks.h"
 
@@ -10,6 +11,6 @@ namespace reprise::backend {
 /// have joined a capture by it.
 using StreamWaitCallback = support::Callback<const StreamRef&>;
 
-inline constinit support::CallbackList<const StreamRef&> stream_wait_callbacks;
+REPRISE_EXPORT_INTERNAL inline constinit support::CallbackList<const StreamRef&> stream_wait_callbacks;
 
 }  // namespace reprise::backend

@@ -13,6 +13,7 @@
 
 #include "reprise/capture_options.h"
 #include "reprise/error.h"
+#include "reprise/export.h"
 #include "reprise/graph_types.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"
@@ -204,7 +205,7 @@ inline constexpr const char* pitched_refused =
 NodeType node_type(const NodeParams& params) noexcept;
 
 /// CUDA's word for the type, for example "memcpy".
-const char* node_type_name(NodeType type) noexcept;
+REPRISE_EXPORT_INTERNAL const char* node_type_name(NodeType type) noexcept;
 
 using reprise::UpdateResult;
 

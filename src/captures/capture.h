@@ -10,6 +10,7 @@
 #include <shared_mutex>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -155,12 +156,13 @@ class REPRISE_EXPORT_INTERNAL Capture {
     if (!may_have(slot.number_.get())) return nullptr;
     return std::static_pointer_cast<T>(value_at(slot.number_.get()));
   }
-  /// What is attached. If nothing is, a T of these arguments is; null if the capture is over, so that detach() after
+  /// What is attached. If nothing is, a Made of these arguments is; null if the capture is over, so that detach() after
   /// the end finds all.
-  template <class T, class... Arguments>
+  template <class Made = void, class T, class... Arguments>
   std::shared_ptr<T> get_or_attach(const Slot<T>& slot, Arguments&&... arguments) {
     if (std::shared_ptr<T> there = get(slot)) return there;
-    auto made = std::make_shared<T>(std::forward<Arguments>(arguments)...);
+    using Object = std::conditional_t<std::is_void_v<Made>, T, Made>;
+    std::shared_ptr<T> made = std::make_shared<Object>(std::forward<Arguments>(arguments)...);
     return std::static_pointer_cast<T>(
         put_first(slot.number_.get(), {std::move(made), stream_end_of<T>(), capture_end_of<T>()}));
   }

@@ -138,7 +138,7 @@ inline void stay_underway() noexcept {
 
 /// While it lives, no capture of this library begins on another thread. For long calls, such as waiting for a
 /// device. Must be made without any lock.
-class NoneBegins {
+class REPRISE_EXPORT_INTERNAL NoneBegins {
  public:
   NoneBegins();
 

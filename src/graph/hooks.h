@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/export.h"
 #include "reprise/handles.h"
 #include "reprise/hooks.h"
 #include "reprise/stream.h"
@@ -33,7 +34,7 @@ class HookList {
   /// Null if no hooks have this id. The functions are destroyed with the result, or by a step that goes on: their
   /// destructors may do anything, so the caller must hold no lock then.
   std::shared_ptr<HookEntry> remove(HookId id);
-  bool take_part_in_replays() const noexcept;
+  REPRISE_EXPORT_INTERNAL bool take_part_in_replays() const noexcept;
   /// Replaced, never changed: a step goes on with those that were registered when it began. Null if there are none.
   const std::shared_ptr<const HookEntries>& entries() const noexcept { return entries_; }
   void swap(HookList& other) noexcept { entries_.swap(other.entries_); }
@@ -43,9 +44,9 @@ class HookList {
 };
 
 /// True while there are hooks for all graphs: what the other steps of a graph without hooks look at.
-inline constinit std::atomic<bool> global_hooks_exist{false};
+REPRISE_EXPORT_INTERNAL inline constinit std::atomic<bool> global_hooks_exist{false};
 /// True while there are hooks for the replays of all graphs: what a replay without listeners and hooks looks at.
-inline constinit std::atomic<bool> global_hooks_in_replays{false};
+REPRISE_EXPORT_INTERNAL inline constinit std::atomic<bool> global_hooks_in_replays{false};
 
 /// True within a hook of any graph, on the calling thread.
 bool hook_runs_on_this_thread() noexcept;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include "libtorch/cuda/cuda_tensors.h"
 #include "reprise/error.h"
 
@@ -90,11 +88,6 @@ StreamRef cuda_stream_of(const c10::Stream& /*stream*/) {
 }
 
 c10::Stream cuda_c10_stream(const StreamRef& /*stream*/) {
-  refuse();
-}
-
-c10::intrusive_ptr<c10d::Backend> make_nccl_group(c10::Device /*device*/, const ProcessEnvironment& /*environment*/,
-                                                  const ProcessGroupOptions& /*options*/) {
   refuse();
 }
 

@@ -23,7 +23,7 @@ using DeviceWords = std::unique_ptr<std::uint64_t, DeviceWordsDeleter>;
 /// The stream on which such memory is cleared, one for each device.
 ///
 /// Lives as long as its device, and does not count as a use of it.
-StreamRef stream_of_words(const Device& device);
+REPRISE_EXPORT_INTERNAL StreamRef stream_of_words(const Device& device);
 
 /// Allocates words from the pool of the capture that the stream takes part in, if any. Not cleared.
 DeviceWords allocate_words(std::size_t bytes, const StreamRef& stream);

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "reprise/export.h"
+
 namespace reprise::support {
 
 /// True in a child process that fork() made after watch_forks(). A device cannot be used there: the child has none of
@@ -15,7 +17,7 @@ void watch_forks() noexcept;
 
 namespace detail {
 
-inline constinit std::atomic<bool> forked_flag{false};
+REPRISE_EXPORT_INTERNAL inline constinit std::atomic<bool> forked_flag{false};
 
 }  // namespace detail
 

@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include "reprise/export.h"
+
 namespace reprise::support {
 
 /// True at the end of the process, when static objects are destroyed that are older than the first call of
@@ -14,7 +16,7 @@ void watch_process_end() noexcept;
 
 namespace detail {
 
-inline constinit std::atomic<bool> process_ends_flag{false};
+REPRISE_EXPORT_INTERNAL inline constinit std::atomic<bool> process_ends_flag{false};
 
 }  // namespace detail
 

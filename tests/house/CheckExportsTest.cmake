@@ -18,7 +18,7 @@ execute_process(COMMAND "${COMPILER}" -fPIC -fvisibility=hidden -c library.cpp -
   WORKING_DIRECTORY "${FOLDER}" COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${COMPILER}" -shared library.o -o library.so
   WORKING_DIRECTORY "${FOLDER}" COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${CHECK}" "${FOLDER}/library.so" "${FOLDER}" RESULT_VARIABLE result OUTPUT_VARIABLE output)
+execute_process(COMMAND "${CHECK}" "${FOLDER}" "${FOLDER}/library.so" RESULT_VARIABLE result OUTPUT_VARIABLE output)
 if(NOT result EQUAL 1)
   message(FATAL_ERROR "expected the library to be refused; exit status ${result}:\n${output}")
 endif()

@@ -26,4 +26,4 @@ expect(check-libtorch-versions 1 "expected versions of torch, as 2.11.0; found 2
 expect(setup-nvrtc 1 "expected no argument; found --force" --force)
 expect(draw-pictures 1 "expected no argument; found --all" --all)
 expect(install-dependencies 1 "expected --checks or no argument; found '--all'" --all)
-expect(check-exports 2 "expected LIBRARY OBJECTS [COMPONENT]; found nothing")
+expect(check-exports 2 "expected OBJECTS LIBRARY... [-- COMPONENT...]; found nothing")

@@ -9,6 +9,7 @@
 #                                   says what the package is, is configured here (SOURCE_DIR, GENERATOR)
 #   LIBTORCH                        the folder of the wheel of torch, if the build has the component
 #   RANDOM123                       the folder of its headers
+#   COMPONENTS_PROGRAM, COMPONENTS_EXPECTED   a program that uses components
 #   PROGRAM, EXPECTED, CXX_COMPILER, CXX_FLAGS, GENERATOR   as check_consumer.cmake
 
 file(REMOVE_RECURSE "${WORK}")
@@ -98,23 +99,28 @@ execute_process(COMMAND "${PKG_CONFIG}" --modversion reprise OUTPUT_VARIABLE ver
 if(NOT version STREQUAL VERSION)
   message(FATAL_ERROR "pkg-config names version ${version}; expected was ${VERSION}")
 endif()
-foreach(which IN ITEMS cflags libs)
-  execute_process(COMMAND "${PKG_CONFIG}" ${static} --${which} reprise OUTPUT_VARIABLE ${which}
-    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-  if(${which} MATCHES "-pthread")
-    message(FATAL_ERROR "pkg-config --${which} has -pthread, an option that nvcc does not know: ${${which}}")
-  endif()
-  separate_arguments(${which} UNIX_COMMAND "${${which}}")
-endforeach()
 separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
-# The package depends on that of Random123, which may not be installed.
-execute_process(COMMAND "${CXX_COMPILER}" ${flags} -std=c++20 ${cflags} -idirafter "${RANDOM123}" "${PROGRAM}"
-  -o "${WORK}/consumer" ${libs} COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${WORK}/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
-file(READ "${EXPECTED}" expected)
-if(NOT output STREQUAL expected)
-  message(FATAL_ERROR "The program printed\n${output}but expected was\n${expected}")
-endif()
+# Compiles a program with what pkg-config says of the packages, and runs it.
+function(check_program program expected_file) # packages of pkg-config
+  foreach(which IN ITEMS cflags libs)
+    execute_process(COMMAND "${PKG_CONFIG}" ${static} --${which} ${ARGN} OUTPUT_VARIABLE ${which}
+      OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    if(${which} MATCHES "-pthread")
+      message(FATAL_ERROR "pkg-config --${which} has -pthread, an option that nvcc does not know: ${${which}}")
+    endif()
+    separate_arguments(${which} UNIX_COMMAND "${${which}}")
+  endforeach()
+  # The package depends on that of Random123, which may not be installed.
+  execute_process(COMMAND "${CXX_COMPILER}" ${flags} -std=c++20 ${cflags} -idirafter "${RANDOM123}" "${program}"
+    -o "${WORK}/consumer" ${libs} COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${WORK}/consumer" OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+  file(READ "${expected_file}" expected)
+  if(NOT output STREQUAL expected)
+    message(FATAL_ERROR "The program printed\n${output}but expected was\n${expected}")
+  endif()
+endfunction()
+check_program("${PROGRAM}" "${EXPECTED}" reprise)
+check_program("${COMPONENTS_PROGRAM}" "${COMPONENTS_EXPECTED}" reprise-compare reprise-timings reprise-c)
 
 if(NOT LIBTORCH)
   return()

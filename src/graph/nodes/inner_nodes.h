@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "reprise/export.h"
 
 namespace reprise::graphs {
 
@@ -27,7 +28,7 @@ struct NumberedNode {
 /// The nodes of a graph in order of creation, each followed by those in it, at any depth. Nodes in graphs that the
 /// runtime does not describe are left out.
 /// \throws BackendError if the runtime fails.
-std::vector<NumberedNode> numbered_nodes(backend::Backend& backend, GraphHandle graph);
+REPRISE_EXPORT_INTERNAL std::vector<NumberedNode> numbered_nodes(backend::Backend& backend, GraphHandle graph);
 
 /// The one of these nodes that has a number: of each graph on the way to it the nodes are listed, and no other is
 /// queried. nullopt if there is none, or this is no number.

@@ -11,6 +11,7 @@
 
 #include "graph/listeners/capture_listener.h"
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 
 namespace reprise::inspect {
 
@@ -43,7 +44,7 @@ class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
   /// True if one of the annotations has this name.
   bool have_name(std::string_view name) const;
   /// Null if the node has none, or is not of this graph. Valid until the next capture, reset or instantiation.
-  const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
+  REPRISE_EXPORT_INTERNAL const Annotation* annotation_of(GraphNodeHandle node) const noexcept;
   /// Annotation of the node, else of the node of the template that it lies in.
   const Annotation* annotation_of(const ScannedNode& node) const noexcept;
 

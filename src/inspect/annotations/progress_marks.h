@@ -12,6 +12,7 @@
 
 #include "captures/capture.h"
 #include "reprise/annotations.h"
+#include "reprise/export.h"
 #include "reprise/graph_types.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
@@ -19,7 +20,7 @@
 namespace reprise::inspect {
 
 /// True if the address lies in the words of progress marks, of any graph. Thread-safe.
-bool is_progress_word(const void* address);
+REPRISE_EXPORT_INTERNAL bool is_progress_word(const void* address);
 
 /// Progress of replays of a graph: a word of pinned memory for each scope, which a memset node sets where the
 /// scope ends, and which another one clears at the beginning. A word each, as bodies may run in any order or not at

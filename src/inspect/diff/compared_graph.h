@@ -9,13 +9,14 @@
 
 #include "graph/cuda_graph_impl.h"
 #include "inspect/nodes/node_values.h"
+#include "reprise/export.h"
 #include "reprise/graph_diff.h"
 
 namespace reprise::inspect {
 
 /// A graph that has a template, as it is compared with another one. Needs its launch mutex; nodes that were read before
 /// are not read again.
-class ComparedGraph {
+class REPRISE_EXPORT_INTERNAL ComparedGraph {
  public:
   using Impl = graphs::GraphAccess::Impl;
   using Dependencies = std::map<std::size_t, backend::EdgeData>;  ///< by the index of the node that comes before

@@ -8,6 +8,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/nodes/template_pairs.h"
 #include "inspect/diff/compared_graph.h"
+#include "reprise/export.h"
 #include "reprise/graph_diff.h"
 
 namespace reprise::inspect {
@@ -15,7 +16,8 @@ namespace reprise::inspect {
 /// Compares two graphs that have templates, as diff() does. Needs the launch mutexes of both. Nodes that were read
 /// before are not read again: the caller forgets them where they may have changed.
 std::vector<GraphDifference> graph_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second);
-std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const ComparedGraph& second);
+REPRISE_EXPORT_INTERNAL std::vector<GraphDifference> graph_differences(const ComparedGraph& first,
+                                                                       const ComparedGraph& second);
 
 /// As diff(), but for words that are addresses in both graphs, or may be: for graphs that were captured with memory of
 /// their own, of which no allocator knows what it corresponds to.
@@ -40,6 +42,6 @@ struct AddressPair {
 std::vector<bool> corresponding(const CUDAGraph& first, const CUDAGraph& second, std::span<const AddressPair> pairs);
 
 /// The differences, a line each, indented; the first 20 of them.
-std::string differences_text(std::span<const GraphDifference> differences);
+REPRISE_EXPORT_INTERNAL std::string differences_text(std::span<const GraphDifference> differences);
 
 }  // namespace reprise::inspect

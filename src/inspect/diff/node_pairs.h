@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "inspect/nodes/node_values.h"
+#include "reprise/export.h"
 
 namespace reprise::inspect {
 
@@ -20,6 +21,6 @@ struct NodePair {
 
 /// Pairs the nodes of two graphs, as diff() documents it. Each node is in one pair, with `none` if it has no partner;
 /// indices ascend.
-std::vector<NodePair> pair_nodes(const NodeValues& first, const NodeValues& second);
+REPRISE_EXPORT_INTERNAL std::vector<NodePair> pair_nodes(const NodeValues& first, const NodeValues& second);
 
 }  // namespace reprise::inspect

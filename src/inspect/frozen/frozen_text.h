@@ -7,6 +7,7 @@
 #include <string>
 
 #include "inspect/nodes/node_values.h"
+#include "reprise/export.h"
 #include "reprise/frozen_values.h"
 
 namespace reprise::inspect {
@@ -19,7 +20,7 @@ std::string perhaps_frozen_text(std::span<const FrozenValue> values, const std::
 
 /// In hexadecimal, as a signed integer, and as a floating-point number where its size is that of one; an address with
 /// its memory, which is empty for other values.
-std::string value_text(std::uint64_t value, std::size_t bytes, const std::string& memory);
+REPRISE_EXPORT_INTERNAL std::string value_text(std::uint64_t value, std::size_t bytes, const std::string& memory);
 
 /// The name of a value in words, as far as known: "bytes", "operation 3: source".
 std::string member_text(const NodeValue& value);

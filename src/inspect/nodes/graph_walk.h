@@ -63,7 +63,7 @@ struct KernelArguments {
 bool may_copy(backend::Backend& backend, GraphNodeHandle node, graphs::NodeChanges* known);
 
 /// Walks through all nodes of a template in order of creation, including child graphs and bodies of conditional nodes.
-class GraphWalk {
+class REPRISE_EXPORT_INTERNAL GraphWalk {
  public:
   /// \param known what was read of these nodes already, and keeps what the walk reads; null: all is read anew, and not
   ///        kept.

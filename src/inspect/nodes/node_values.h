@@ -15,6 +15,7 @@
 #include "backend/backend.h"
 #include "inspect/nodes/graph_walk.h"
 #include "memory/watches/allocation_log.h"
+#include "reprise/export.h"
 
 namespace reprise::inspect {
 
@@ -38,7 +39,7 @@ struct NodeValue {
 
 /// The memory of one graph that another capture of the same body gets in other places: which allocation of the capture
 /// an address lies in, and where.
-class OwnMemory {
+class REPRISE_EXPORT_INTERNAL OwnMemory {
  public:
   using Allocations = std::vector<memory::AllocationLog::Allocation>;
 

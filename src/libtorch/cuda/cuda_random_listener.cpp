@@ -9,12 +9,11 @@
 #include <utility>
 
 #include "captures/registry.h"
+#include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
 #include "inspect/liveness/graph_scan.h"
-#include "libtorch/cuda/cuda_listeners.h"
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/cuda/versions/version.h"
-#include "libtorch/torch_listeners.h"
 #include "reprise/libtorch/install.h"
 #include "text/format.h"
 
@@ -204,8 +203,8 @@ void register_cuda_generator(CUDAGraph& graph, const at::Generator& generator) {
   impl.require(call, {graphs::GraphState::empty});
   // An empty graph has joined libtorch, unless a hook of it is running, and nothing else can be installed.
   if (impl.listeners.framework() == nullptr) impl.refuse_in_own_hook(call);
-  const auto& of_torch = static_cast<const TorchListeners&>(*impl.listeners.framework());
-  static_cast<CudaListeners&>(*of_torch.cuda).random.register_generator(generator);
+  for (graphs::CaptureListener* const each : impl.listeners.framework()->in_order())
+    if (auto* const random = dynamic_cast<CudaRandomListener*>(each)) random->register_generator(generator);
 }
 
 }  // namespace reprise::libtorch

@@ -4,7 +4,6 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 #include <c10/core/Stream.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <cstdint>
 #include <memory>
@@ -14,19 +13,13 @@
 #include "graph/capture/framework_captures.h"
 #include "inspect/liveness/input_source.h"
 #include "reprise/device.h"
+#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 
 // CUDA tensors, for the rest of the component. Where libtorch has no CUDA, no_cuda_tensors.cpp stands in for all of it.
 
-namespace c10d {
-class Backend;
-}
-
 namespace reprise::libtorch {
-
-struct ProcessEnvironment;
-struct ProcessGroupOptions;
 
 /// True if this library and libtorch both find CUDA devices. The first call initialises CUDA's driver; from then on
 /// either allocator that runs out of memory of a CUDA device empties the cache of the other one.
@@ -38,7 +31,7 @@ bool begins_with_cuda_tensors(const captures::Capture& capture);
 
 /// This library's device for a device of libtorch's; -1 is the calling thread's current one.
 /// \throws UsageError if there is none.
-Device cuda_device_of(c10::Device device);
+REPRISE_EXPORT_INTERNAL Device cuda_device_of(c10::Device device);
 
 // --- For torch_framework.cpp --------------------------------------------------------------------------------------
 
@@ -93,11 +86,5 @@ void set_cuda_offset(at::Generator& generator, std::uint64_t offset);
 StreamRef cuda_stream_of(const c10::Stream& stream);
 /// Converts a stream to libtorch's.
 c10::Stream cuda_c10_stream(const StreamRef& stream);
-
-// --- Processes ----------------------------------------------------------------------------------------------------
-
-/// The group of NCCL for several processes: init_process_group().
-c10::intrusive_ptr<c10d::Backend> make_nccl_group(c10::Device device, const ProcessEnvironment& environment,
-                                                  const ProcessGroupOptions& options);
 
 }  // namespace reprise::libtorch

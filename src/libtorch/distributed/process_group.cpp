@@ -3,9 +3,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/distributed/nccl_group.h"
 #include "reprise/error.h"
-#include "reprise/libtorch/distributed.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {

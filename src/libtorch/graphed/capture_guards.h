@@ -15,6 +15,7 @@
 
 #include "graph/capture/internal_streams.h"
 #include "libtorch/versions/version.h"
+#include "reprise/export.h"
 #include "reprise/stream.h"
 
 // State that is put aside while callables are warmed up and captured, and restored at the end of the scope.
@@ -42,7 +43,7 @@ class SideStream {
 bool autograd_records();
 
 /// Autocast of a type of device: to a type, or none.
-class AutocastTo {
+class REPRISE_EXPORT_INTERNAL AutocastTo {
  public:
   AutocastTo(c10::DeviceType device, std::optional<c10::ScalarType> type);
   ~AutocastTo();

@@ -11,12 +11,13 @@
 #include <vector>
 
 #include "libtorch/graphed/graphed_function.h"
+#include "reprise/export.h"
 
 namespace reprise::libtorch::detail {
 
 /// \param maker what the user called, for the error.
 /// \throws UsageError if the current stream of the device captures.
-void refuse_in_capture(c10::Device device, const std::string& maker);
+REPRISE_EXPORT_INTERNAL void refuse_in_capture(c10::Device device, const std::string& maker);
 
 /// Makes a CapturedFunction of one callable, step by step:
 ///

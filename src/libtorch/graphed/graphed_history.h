@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "reprise/export.h"
+
 namespace reprise::libtorch::detail {
 
 /// Describes a leaf of autograd's graph, besides the known ones, that a result depends on, if there is one.
-std::optional<std::string> leaf_besides(const std::vector<at::Tensor>& known, const std::vector<at::Tensor>& results);
+REPRISE_EXPORT_INTERNAL std::optional<std::string> leaf_besides(const std::vector<at::Tensor>& known,
+                                                                const std::vector<at::Tensor>& results);
 
 }  // namespace reprise::libtorch::detail

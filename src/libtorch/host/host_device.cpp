@@ -9,7 +9,7 @@
 #include <torch/library.h>
 
 #include "backend/backend.h"
-#include "libtorch/autocast.h"
+#include "libtorch/host/autocast.h"
 #include "libtorch/host/convolution_kernels.h"
 #include "libtorch/host/cuda_like_kernels.h"
 #include "libtorch/host/fallback.h"

@@ -4,15 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "captures/child_node.h"
 #include "reprise/error.h"
 #include "text/format.h"
 
-namespace reprise::libtorch {
-namespace optim::detail {
+namespace reprise::libtorch::optim::detail {
 namespace {
-
-constinit captures::Slot<CapturedSteps> steps_of_capture;
 
 const void* memory_of(const at::Tensor& tensor) {
   return tensor.defined() && tensor.has_storage() ? tensor.const_data_ptr() : nullptr;
@@ -57,11 +53,7 @@ void CapturedStep::require_unchanged(const OptimizerCore::Groups& now) const {
 }
 
 std::shared_ptr<CapturedSteps> CapturedSteps::of(captures::Capture& capture) {
-  return capture.get_or_attach(steps_of_capture);
-}
-
-std::shared_ptr<CapturedSteps> CapturedSteps::end(captures::Capture& capture) noexcept {
-  return capture.detach(steps_of_capture);
+  return std::static_pointer_cast<CapturedSteps>(capture.get_or_attach<CapturedSteps>(replay_part));
 }
 
 void CapturedSteps::add(CapturedStep step) {
@@ -106,23 +98,8 @@ void CapturedSteps::before_replay(const StreamRef& stream) const {
   for (const CapturedStep& step : steps_) step.core->update_rates(stream);
 }
 
-}  // namespace optim::detail
-
-using optim::detail::CapturedSteps;
-
-void OptimizerListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
-  const auto steps = CapturedSteps::end(capture);
-  if (steps == nullptr) return;
-  steps->require_none_refused();
-  if (steps->empty()) return;
-  graph.resources.push_back(steps);
-  graph.in_replays.push_back(this);
-  steps_ = steps;
+void CapturedSteps::add_to(captures::Capture& parent) const {
+  if (const auto steps = of(parent)) steps->add(*this);
 }
 
-void OptimizerListener::added_as_child(const captures::ChildNode& child) {
-  if (steps_ == nullptr) return;
-  if (const auto steps = CapturedSteps::of(child.capture)) steps->add(*steps_);
-}
-
-}  // namespace reprise::libtorch
+}  // namespace reprise::libtorch::optim::detail

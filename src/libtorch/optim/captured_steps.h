@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/listeners/capture_listener.h"
 #include "libtorch/optim/optimizer_core.h"
+#include "libtorch/replay_part.h"
 
 namespace reprise::libtorch::optim::detail {
 
@@ -36,10 +36,9 @@ struct CapturedStep {
 };
 
 /// The steps of one capture; then held by its graph. One for each optimizer. Thread-safe.
-class CapturedSteps {
+class CapturedSteps final : public ReplayPart {
  public:
   static std::shared_ptr<CapturedSteps> of(captures::Capture& capture);
-  static std::shared_ptr<CapturedSteps> end(captures::Capture& capture) noexcept;
 
   void add(CapturedStep step);
   /// Adds the steps of a child graph.
@@ -47,14 +46,14 @@ class CapturedSteps {
   /// A step was refused: the capture fails at its end, also if its body goes on.
   void refuse(const std::string& text);
   /// \throws UsageError with the text of the first refusal.
-  void require_none_refused() const;
+  void require_none_refused() const override;
   /// Keeps what the graph uses besides, such as the scale of a GradScaler.
   void keep(std::shared_ptr<const void> object);
-  /// True if the graph has nothing of it.
-  bool empty() const;
+  bool empty() const override;
 
   /// Compares each optimizer with its captured step, and copies learning rates that have changed.
-  void before_replay(const StreamRef& stream) const;
+  void before_replay(const StreamRef& stream) const override;
+  void add_to(captures::Capture& parent) const override;
 
  private:
   mutable std::mutex mutex_;
@@ -64,23 +63,3 @@ class CapturedSteps {
 };
 
 }  // namespace reprise::libtorch::optim::detail
-
-namespace reprise::libtorch {
-
-/// Steps of optimizers in captures: include/reprise/libtorch/optim.h.
-class OptimizerListener final : public graphs::ListenerOf<OptimizerListener> {
- public:
-  void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
-  void abandoned(captures::Capture& capture) noexcept override { optim::detail::CapturedSteps::end(capture); }
-  void added_as_child(const captures::ChildNode& child) override;
-  void before_replay(const StreamRef& stream) override { steps_->before_replay(stream); }
-  std::function<void()> adopt_from(const OptimizerListener& other, graphs::Adoption& /*adoption*/) override {
-    return [this, theirs = other.steps_] { steps_ = theirs; };
-  }
-  void reset() noexcept override { steps_.reset(); }
-
- private:
-  std::shared_ptr<const optim::detail::CapturedSteps> steps_;  // null if there are none
-};
-
-}  // namespace reprise::libtorch

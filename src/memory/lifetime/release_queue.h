@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "memory/lifetime/last_launch.h"
+#include "reprise/export.h"
 
 namespace reprise::memory {
 
@@ -50,7 +51,7 @@ class ReleaseQueue {
 
   /// Releases what is queued, except resources whose launch is still running. Does not wait. The caller must not hold a
   /// lock that a resource's destructor takes. Thread-safe.
-  static void drain() noexcept;
+  REPRISE_EXPORT_INTERNAL static void drain() noexcept;
 
   /// As drain(), but waits for those launches first. For callers out of memory.
   static void drain_waiting() noexcept;

@@ -71,7 +71,8 @@ struct UsedAddress {
 
 /// Looks addresses up in the allocators of all devices of a type. `addresses` must be sorted; blocks of the pools `own`
 /// are not watched.
-void watch_addresses(const Device& device, std::span<UsedAddress> addresses, std::span<const MempoolId> own);
+REPRISE_EXPORT_INTERNAL void watch_addresses(const Device& device, std::span<UsedAddress> addresses,
+                                             std::span<const MempoolId> own);
 
 /// Records the blocks freed during its lifetime, except those of the capture's own pools: its graph may use them.
 /// Thread-safe. Its mutex is locked after an allocator's.

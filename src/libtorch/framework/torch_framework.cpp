@@ -6,13 +6,13 @@
 
 #include "graph/capture/framework_captures.h"
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/framework/torch_listeners.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/operators/forward_scopes.h"
 #include "libtorch/operators/host_counters.h"
 #include "libtorch/operators/leaf_streams.h"
 #include "libtorch/operators/operator_nodes.h"
 #include "libtorch/operators/tensor_inputs.h"
-#include "libtorch/torch_listeners.h"
 #include "reprise/libtorch/install.h"
 
 // libtorch as the framework of this process: what both libraries share, and what takes part in captures.

@@ -9,7 +9,7 @@
 #include "libtorch/operators/autocast_cache.h"
 #include "libtorch/operators/host_counters.h"
 #include "libtorch/operators/operator_listener.h"
-#include "libtorch/optim/captured_steps.h"
+#include "libtorch/replay_part.h"
 
 namespace reprise::libtorch {
 
@@ -17,7 +17,7 @@ namespace reprise::libtorch {
 class TorchListeners final : public graphs::FrameworkListeners {
  public:
   std::vector<graphs::CaptureListener*> in_order() override {
-    std::vector<graphs::CaptureListener*> all{&operators, &autocast, &counters, &optimizers};
+    std::vector<graphs::CaptureListener*> all{&operators, &autocast, &counters, &replay_part};
     if (cuda != nullptr)
       for (graphs::CaptureListener* const listener : cuda->in_order()) all.push_back(listener);
     return all;
@@ -27,7 +27,7 @@ class TorchListeners final : public graphs::FrameworkListeners {
   OperatorListener operators;
   AutocastListener autocast;
   HostCounterListener counters;
-  OptimizerListener optimizers;
+  ReplayPartListener replay_part;
   const std::unique_ptr<graphs::FrameworkListeners> cuda = make_cuda_listeners();  // null: libtorch has no CUDA
 };
 

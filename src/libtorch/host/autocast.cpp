@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/autocast.h"
+#include "libtorch/host/autocast.h"
 
 #include <ATen/autocast_mode.h>
 

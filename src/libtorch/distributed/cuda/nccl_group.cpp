@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/distributed/nccl_group.h"
 #include "reprise/error.h"
-#include "reprise/libtorch/distributed.h"
 #include "text/format.h"
 
 // The process group of NCCL. Its watchdog queries events in mode `thread`, so that it breaks no capture.
@@ -69,9 +69,7 @@ c10::intrusive_ptr<c10d::Backend> make_nccl_group(c10::Device device, const Proc
 
 #else
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
-#include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/distributed/nccl_group.h"
 #include "reprise/error.h"
 
 namespace reprise::libtorch {
