@@ -225,8 +225,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// \throws UsageError before a capture.
   MempoolId pool() const;
 
-  /// The memory that this graph takes now: its pool, and an estimate of its template and its executable. The first call
-  /// for a device measures, see graph_memory(). May be called while other threads replay.
+  /// The memory that this graph takes now: its pool, and an estimate of its template and its executable. May be called
+  /// while other threads replay.
   /// \throws UsageError before a capture.
   GraphMemory memory() const;
 

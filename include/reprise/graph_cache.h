@@ -247,9 +247,8 @@ class REPRISE_EXPORT GraphCache {
   std::size_t size() const;  ///< the number of entries
 
   GraphCacheStatistics statistics() const;
-  /// The memory of all graphs of the cache now, with an estimate of what the runtime needs for them, which `max_bytes`
-  /// does not count. GraphCacheStatistics::entry_bytes come in addition. The first call for a device measures, see
-  /// graph_memory().
+  /// The memory of all graphs of the cache now, with an estimate of what the driver needs for them, which `max_bytes`
+  /// does not count. GraphCacheStatistics::entry_bytes come in addition.
   GraphMemory memory() const;
   Device device() const noexcept;
   MempoolId pool() const;  ///< that all entries share now

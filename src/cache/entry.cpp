@@ -13,7 +13,7 @@
 #include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/ordered_replay.h"
-#include "graph/resources/runtime_estimate.h"
+#include "graph/resources/graph_counts.h"
 #include "memory/copy_nodes.h"
 #include "reprise/batch.h"
 #include "text/format.h"

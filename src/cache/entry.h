@@ -16,7 +16,7 @@
 #include "breakable/breaks.h"
 #include "cache/input_uses.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/resources/live_graphs.h"
+#include "graph/resources/graph_counts.h"
 #include "memory/lifetime/last_launch.h"
 #include "reprise/batch.h"
 #include "reprise/cache_body.h"

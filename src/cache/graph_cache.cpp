@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cache/graph_cache_impl.h"
-#include "graph/resources/runtime_estimate.h"
+#include "graph/resources/graph_counts.h"
 #include "text/format.h"
 #include "text/require_named.h"
 

@@ -26,7 +26,7 @@
 #include "graph/nodes/node_changes.h"
 #include "graph/parameters/parameters.h"
 #include "graph/resources/graph_resources.h"
-#include "graph/resources/live_graphs.h"
+#include "graph/resources/graph_counts.h"
 #include "graph/shared_template.h"
 #include "graph/step_timer.h"
 #include "graph/update_refusal.h"

@@ -210,7 +210,6 @@ std::string to_json(const PoolStatistics& statistics) {
 }
 
 std::string to_json(const GraphMemory& memory) {
-  const GraphMemoryEstimate& estimate = memory.estimate;
   return text_of({{"graphs", memory.graphs},
                   {"executables", memory.executables},
                   {"nodes", memory.nodes},
@@ -220,10 +219,7 @@ std::string to_json(const GraphMemory& memory) {
                   {"left_bytes", memory.left_bytes},
                   {"left_by_ended_bytes", memory.left_by_ended_bytes},
                   {"estimate",
-                   {{"template_host_bytes", estimate.template_host_bytes},
-                    {"template_device_bytes", estimate.template_device_bytes},
-                    {"executable_host_bytes", estimate.executable_host_bytes},
-                    {"executable_device_bytes", estimate.executable_device_bytes}}}});
+                   {{"host_bytes", memory.estimate.host_bytes}, {"device_bytes", memory.estimate.device_bytes}}}});
 }
 
 std::string to_json(const BreakableStatistics& statistics) {

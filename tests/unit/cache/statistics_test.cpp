@@ -226,7 +226,7 @@ TEST(MemoryOfGraphCaches, IsThatOfAllTheirGraphs) {
   EXPECT_EQ(memory.pool.reserved_bytes, std::size_t{2} << 20);
   cache.clear();
   EXPECT_EQ(cache.memory().graphs, 0u);
-  EXPECT_EQ(cache.memory().estimate.executable_host_bytes, 0u);
+  EXPECT_EQ(cache.memory().executables, 0u);
   EXPECT_EQ(cache.memory().pool.reserved_bytes, 0u);
 }
 
