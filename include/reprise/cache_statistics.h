@@ -36,8 +36,7 @@ enum class RecaptureCause {
   new_key,         ///< the key had no graph before, or that is not remembered any more
   evicted_number,  ///< its graph was released because of `max_entries`
   evicted_bytes,   ///< because of `max_bytes`, or because a capture had no memory
-  evicted_age,     ///< because of `max_age`
-  forgotten,       ///< by GraphCache::forget() or GraphCache::clear(); remembered of as many keys as `max_keys` says
+  forgotten,       ///< by GraphCache::forget() or GraphCache::clear()
 };
 
 /// Captures of one cause that differ from a graph before in one place.

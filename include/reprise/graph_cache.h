@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -54,19 +53,13 @@ enum class CacheOutputs {
 /// Options of a GraphCache.
 struct GraphCacheOptions {
   using Padding = std::function<std::size_t(std::size_t length)>;
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
   std::string name = {};         ///< names the cache in errors, warnings and its graphs; may be empty
   std::size_t max_entries = 64;  ///< the number of graphs; at least 1
   /// Device memory of all entries, in bytes: the pool, copied inputs, results. 0: a quarter of the device's memory.
   std::uint64_t max_bytes = 0;
-  /// An entry without a call for so long is released by the next call of the cache. 0: no limit.
-  std::chrono::nanoseconds max_age{0};
-  /// The number of keys without a graph that are remembered: those that were not called often enough, whose capture
-  /// failed, or whose graph was released.
-  std::size_t max_keys = 4096;
-  /// The first calls of a key run eagerly. 0: not even the first one, unless a bound is reached and keys were forgotten
-  /// (`max_keys`), of which it may be one.
+  /// The first calls of a key run eagerly. 0: not even the first one, unless a bound is reached and records of keys
+  /// were dropped, of which it may be one.
   std::size_t capture_after = 2;
   /// Each n-th replay of a key captures the body again, and refuses the call if that differs from the entry. 0: none.
   std::size_t check_every = 0;
@@ -82,8 +75,6 @@ struct GraphCacheOptions {
   /// Options for capturing entries. `pool`, `stream`, `warmup`, `keep_graph`, `discard_template`,
   /// `check_frozen_values`, `inputs.confirm` and `name` belong to the cache.
   GraphOptions capture = {.capture_error_mode = CaptureMode::thread};
-  /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call of the cache, under its mutex.
-  Clock clock = {};
 };
 
 /// Why a key always runs eagerly.
@@ -109,7 +100,7 @@ struct CacheFailure {
 ///     captured -> eager      check_every found a difference, or its capture failed
 ///     counted  -> counted    a call of another thread, not of the body, broke the capture: this call runs eagerly, and
 ///                            a later one captures again; after ten such captures in a row the key is eager
-///     any      -> unknown    forget(), clear(); the record of a key without a graph is evicted (`max_keys`)
+///     any      -> unknown    forget(), clear(); the record of a key without a graph is dropped, as 4096 are kept
 ///
 /// *Each call takes effect once.* A capture runs nothing on the device; the replay after it does. The code of the body
 /// on the host runs when the body runs eagerly or is captured, not in a replay; in a call whose capture fails it runs

@@ -36,8 +36,6 @@ const char* text_of(RecaptureCause cause) {
       return "evicted, max_entries";
     case RecaptureCause::evicted_bytes:
       return "evicted, max_bytes";
-    case RecaptureCause::evicted_age:
-      return "evicted, max_age";
     case RecaptureCause::forgotten:
       return "forgotten";
   }
@@ -71,7 +69,6 @@ void GraphCache::Impl::add_reason(RecaptureCause why, std::string annotation, st
 void GraphCache::Impl::count_recapture(const Record& record, caches::Entry& entry) {
   if (counts.captures.number == 0) return;
   if (record.evicted) return add_reason(*record.evicted, "", "");
-  if (records.take_forgotten(record.key)) return add_reason(RecaptureCause::forgotten, "", "");
   const std::vector<std::string> fields = record.key.field_texts();
   Record* nearest = nullptr;
   std::vector<std::string> of_nearest;

@@ -51,8 +51,8 @@ void require_function(const caches::Call& call, const char* name) {
   const StreamRef stream = require_outside_of_captures(name);
   Lock lock(*this, name);
   caches::SampledTime::Step hit(hit_time);
-  if (has_age || has_leftovers) [[unlikely]]
-    release_old();
+  if (has_leftovers) [[unlikely]]
+    release_leftovers();
   Outcome outcome;
   Record* const record = records.find(call.key);
   if (record != nullptr && record->entry != nullptr) [[likely]] {
@@ -300,7 +300,6 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
   for (const caches::InputMemory& each : call.inputs) (void)caches::padded_bytes(each, call.lengths);
   const Clock::time_point begin = Clock::now();
   const Lock lock(*this, name);
-  if (has_age) release_old();
   if (const Record* const known = records.find(call.key)) {
     if (known->entry != nullptr) {
       known->entry->require_fits(call, name);

@@ -65,18 +65,14 @@ struct GraphCache::Impl {
   StreamRef require_outside_of_captures(const char* name) const;
   void note_use(Record& record) {
     record.last_use = ++calls;
-    if (has_age) [[unlikely]]
-      record.time = clock_now();
     records.used(record);
   }
-  Clock::time_point clock_now() const { return options.clock ? options.clock() : Clock::now(); }
 
   // --- Bounds: bounds.cpp ------------------------------------------------------------------------------------------
   std::uint64_t pool_bytes() const;
   std::uint64_t entry_bytes();
   std::uint64_t bytes() { return pool_bytes() + entry_bytes(); }
-  /// Releases entries that are too old, and the leftovers of a failed capture.
-  void release_old();
+  void release_leftovers();
   /// Releases entries until there is room for one more.
   void make_room();
   void evict(Record& record, RecaptureCause cause);
@@ -126,7 +122,6 @@ struct GraphCache::Impl {
   std::uint64_t calls = 0;
   std::uint64_t hits = 0;
   const std::size_t check_every;  // of the options
-  const bool has_age;             // the options limit it
   bool has_leftovers = false;     // what ran of a failed capture holds memory of the pool, until it is over
   caches::SampledTime hit_time;
   caches::Shared shared;

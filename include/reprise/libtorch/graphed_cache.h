@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,9 +42,7 @@ struct GraphedCacheOptions {
   /// Device memory of all entries, in bytes: their pool, and the tensors that arguments are copied to. 0: a quarter of
   /// the device's memory.
   std::uint64_t max_bytes = 0;
-  std::chrono::nanoseconds max_age{0};  ///< entries without a call for so long are released; 0: no limit
-  std::size_t max_keys = 4096;          ///< the number of keys without graphs that are remembered
-  std::size_t capture_after = 2;        ///< the first calls of a key run eagerly
+  std::size_t capture_after = 2;  ///< the first calls of a key run eagerly
   /// Each n-th replay of a key captures the callable again, with its warm-up, and refuses the call if that does other
   /// work: other nodes, kernels, launch shapes or numbers among the arguments of kernels. 0: none. Addresses are not
   /// compared, nor are scalars of operators on the host device, whose nodes do not show them.
@@ -53,8 +50,6 @@ struct GraphedCacheOptions {
   /// are not compared, nor numbers of 8 bytes that differ in the lower half alone: these may be bytes that no code
   /// wrote.
   std::size_t check_every = 0;
-  /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
-  GraphCacheOptions::Clock clock = {};
   /// Options for capturing an entry. `pool` and `order` belong to the cache.
   GraphedCallableOptions callable = {.capture_error_mode = CaptureMode::thread};
 };

@@ -122,8 +122,6 @@ const char* name_of(RecaptureCause cause) {
       return "evicted_number";
     case RecaptureCause::evicted_bytes:
       return "evicted_bytes";
-    case RecaptureCause::evicted_age:
-      return "evicted_age";
     case RecaptureCause::forgotten:
       return "forgotten";
   }
@@ -210,16 +208,16 @@ std::string to_json(const PoolStatistics& statistics) {
 }
 
 std::string to_json(const GraphMemory& memory) {
-  return text_of({{"graphs", memory.graphs},
-                  {"executables", memory.executables},
-                  {"nodes", memory.nodes},
-                  {"pool", json_of_pool(memory.pool)},
-                  {"tensor_reserved_bytes", memory.tensor_reserved_bytes},
-                  {"tensor_allocated_bytes", memory.tensor_allocated_bytes},
-                  {"left_bytes", memory.left_bytes},
-                  {"left_by_ended_bytes", memory.left_by_ended_bytes},
-                  {"estimate",
-                   {{"host_bytes", memory.estimate.host_bytes}, {"device_bytes", memory.estimate.device_bytes}}}});
+  return text_of(
+      {{"graphs", memory.graphs},
+       {"executables", memory.executables},
+       {"nodes", memory.nodes},
+       {"pool", json_of_pool(memory.pool)},
+       {"tensor_reserved_bytes", memory.tensor_reserved_bytes},
+       {"tensor_allocated_bytes", memory.tensor_allocated_bytes},
+       {"left_bytes", memory.left_bytes},
+       {"left_by_ended_bytes", memory.left_by_ended_bytes},
+       {"estimate", {{"host_bytes", memory.estimate.host_bytes}, {"device_bytes", memory.estimate.device_bytes}}}});
 }
 
 std::string to_json(const BreakableStatistics& statistics) {

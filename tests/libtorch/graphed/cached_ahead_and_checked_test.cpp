@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstddef>
 #include <tuple>
 #include <utility>
@@ -48,22 +47,6 @@ TEST_F(CachedCallables, AreCapturedAheadForAListOfSamples) {
   EXPECT_TRUE(scaled.contains(random({3}), 3.0));
   const auto waits = make_graphed_callables([](const Tensor& x) { return x * x.sum().item<float>(); }, {});
   EXPECT_EQ(waits.warm(samples), 0u);
-}
-
-TEST_F(CachedCallables, ReleaseEntriesOfAnAgeByTheClockOfTheOptions) {
-  std::chrono::steady_clock::time_point now{};
-  const auto cached =
-      make_graphed_callables([](const Tensor& x) { return x * 2; },
-                             {.max_age = std::chrono::minutes(5), .capture_after = 0, .clock = [&now] { return now; }});
-  const Tensor a = random({3}), b = random({4});
-  cached(a);
-  now += std::chrono::minutes(4);
-  cached(b);
-  EXPECT_TRUE(cached.contains(a));
-  now += std::chrono::minutes(4);
-  cached(b);
-  EXPECT_FALSE(cached.contains(a));
-  EXPECT_TRUE(cached.contains(b));
 }
 
 TEST_F(CachedCallables, FindWorkThatDependsOnMoreThanTheArguments) {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -116,15 +115,6 @@ GraphCacheOptions with_bytes(std::uint64_t bytes) {
 }
 constexpr std::uint64_t bytes_of_one_entry = (std::uint64_t{2} << 20) + n * sizeof(int);
 
-// Each call comes an hour after the last one.
-GraphCacheOptions with_age() {
-  return {
-      .max_entries = 4,
-      .max_age = std::chrono::minutes(30),
-      .capture_after = 0,
-      .clock = [time = std::chrono::steady_clock::time_point()]() mutable { return time += std::chrono::hours(1); }};
-}
-
 const std::vector<CacheScenario>& cache_scenarios() {
   static const std::vector<CacheScenario> all{
       {"an eager run", with(1), nullptr, call_first, 1, 2},
@@ -136,7 +126,6 @@ const std::vector<CacheScenario>& cache_scenarios() {
       {"a capture that releases another entry for its bytes", with_bytes(bytes_of_one_entry + 1), call_first,
        call_second, 1, 2},
       {"a capture that is too large", with_bytes(bytes_of_one_entry - 1), nullptr, call_first, 1, 2},
-      {"a capture that releases an old entry", with_age(), call_first, call_second, 1, 2},
       {"a hit", with(0), call_first, call_first, 1, 2},
       {"a hit with another input", with(0), call_first, call_first_with_other_input, 1, 6},
       {"a hit with a copied input", with(0, CacheInputs::copy), call_first, call_first_with_other_input, 1, 6},

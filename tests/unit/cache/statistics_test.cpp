@@ -143,14 +143,16 @@ TEST(StatisticsOfGraphCaches, SayThatAKeyWasForgotten) {
   EXPECT_EQ(forgotten(), 4u) << "also of a key whose graph was released before";
 }
 
-TEST(StatisticsOfGraphCaches, RememberAsManyForgottenKeysAsTheOptionSays) {
-  GraphCache cache({.max_keys = 2, .capture_after = 0});
+TEST(StatisticsOfGraphCaches, RememberThatAKeyWasForgottenUntilItIsCaptured) {
+  GraphCache cache({.capture_after = 0});
   Buffer<int> x = zeros();
   const auto call = [&](int key) { cache.run({key}, [&] { graphs::test::add(x); }); };
-  for (const int key : {1, 2, 3}) call(key);
-  for (const int key : {1, 2, 3}) cache.forget({key});
-  for (const int key : {1, 2, 3}) call(key);
-  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::forgotten, "", ""), 2u);
+  for (const int key : {1, 2}) call(key);
+  EXPECT_TRUE(cache.forget({1}));
+  EXPECT_FALSE(cache.forget({1}));
+  EXPECT_FALSE(cache.contains({1}));
+  for (int i = 0; i < 2; ++i) call(1);
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::forgotten, "", ""), 1u);
 }
 
 TEST(StatisticsOfGraphCaches, DoNotSayThatAKeyWasForgottenThatHadNoGraph) {
