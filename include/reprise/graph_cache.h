@@ -16,7 +16,6 @@
 #include "reprise/cache_body.h"
 #include "reprise/cache_key.h"
 #include "reprise/cache_statistics.h"
-#include "reprise/cache_warming.h"
 #include "reprise/capture_options.h"
 #include "reprise/device.h"
 #include "reprise/device_view.h"
@@ -116,7 +115,7 @@ struct CacheFailure {
 /// *Errors.* An exception of a body that runs eagerly is the caller's, and changes nothing here. Where the body throws
 /// in a capture, it runs once more, eagerly, if the exception may be one of the capture: an Error of this library, or
 /// any exception in a capture that is broken. If it throws again, that is the caller's; else the capture has failed.
-/// capture() and warm() run nothing eagerly: an exception in a capture that is not broken is the caller's there.
+/// capture() runs nothing eagerly: an exception in a capture that is not broken is the caller's there.
 ///
 /// *Inputs* may lie elsewhere in each call, and must have the sizes of the capture. What else the body uses must stay
 /// where it is, or be changed with the key.
@@ -128,7 +127,7 @@ struct CacheFailure {
 /// elsewhere than in its results is not safe there.
 ///
 /// *Eager parts.* The body may call eager(), see breakable.h: the capture then takes effect piece by piece, inputs are
-/// copied in any case, check_every finds nothing, and capture() and warm() leave the key as it is, without a graph. An
+/// copied in any case, check_every finds nothing, and capture() leaves the key as it is, without a graph. An
 /// error after the first eager part is the caller's, as the body must not run twice; the key runs eagerly from then on
 /// if the error may be one of the capture. Eager parts must not call the cache, and must not refer to local variables
 /// of the caller of run() either, which are others at the next call: those are not found.
@@ -212,18 +211,6 @@ class REPRISE_EXPORT GraphCache {
     return capture_lengths<typename cache_detail::ValuesOf<Input>::type...>(
         CacheKey(key).add(lengths.padded), inputs,
         cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
-  }
-
-  /// Captures a list ahead: calls `each` with every element, which calls capture() for it and returns what that does.
-  /// Graphs are instantiated by other threads meanwhile, see WarmOptions::threads.
-  /// \returns the number of elements for which `each` returned true; all their graphs are instantiated.
-  /// \throws what `each` and the progress throw, and what an instantiation threw. UsageError with `threads` during
-  ///         another such call, and within a body that this cache captures.
-  template <class Keys, class Each>
-  std::size_t warm(const Keys& keys, Each&& each, const WarmOptions& options = {}) {
-    cache_detail::Warming warming(*this, std::size(keys), options);
-    for (const auto& key : keys) warming.captured(each(key));
-    return warming.finish();
   }
 
   /// Releases the entry of a key, and forgets its count or failure. \returns false if the key was unknown.

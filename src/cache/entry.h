@@ -110,10 +110,9 @@ void copy_behind(const char* done_and_missing, Copy&& copy) try {
 class Entry {
  public:
   /// \param key as text.
-  /// \param instantiate false: the first launch does it, or instantiate_captured().
   /// \param run where eager parts run; null: nothing may take effect.
   /// \throws CaptureFailed; what the body throws.
-  Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run);
+  Entry(Shared& shared, const Call& call, std::string key, const StreamRef* run);
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
 
@@ -230,9 +229,6 @@ class Entry {
   bool needs_capture_ = false;
   CUDAGraph graph_;
 };
-
-/// For an entry that was not instantiated, on any thread. \throws BackendError
-void instantiate_captured(Entry& entry);
 
 /// Runs the body on the current stream, with the inputs of the call, padded if it is a padded one.
 /// \throws what the body throws; BackendError, OutOfMemoryError.

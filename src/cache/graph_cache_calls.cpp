@@ -163,32 +163,32 @@ bool GraphCache::Impl::note_broken(const CacheKey& key) {
   return ++record.breaks < most_breaks;
 }
 
-std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instantiate, const StreamRef* run) {
+std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, const StreamRef* run) {
   // Set while the capture is underway: it may fail with any exception.
   const bool had_leftovers = std::exchange(has_leftovers, has_leftovers || run != nullptr);
-  std::shared_ptr<Entry> made = capture_entry(call, instantiate, run);
+  std::shared_ptr<Entry> made = capture_entry(call, run);
   has_leftovers = had_leftovers;
   return made;
 }
 
-std::shared_ptr<Entry> GraphCache::Impl::capture_entry(const Call& call, bool instantiate, const StreamRef* run) try {
+std::shared_ptr<Entry> GraphCache::Impl::capture_entry(const Call& call, const StreamRef* run) try {
   // A framework refuses a pool in which a result of a released entry still lives.
   if (shared.captured_themselves && records.entries() == 0 && pool_captures > 0) begin_pool();
   ++pool_captures;
   pool_before = pool_bytes();
-  return std::make_shared<Entry>(shared, call, key_text(call.key), instantiate, run);
+  return std::make_shared<Entry>(shared, call, key_text(call.key), run);
 } catch (const Error& error) {  // around the capture: no memory for the inputs, for example
   throw CaptureFailed{.failure = {error.what()}, .missing = caches::missing_memory(error)};
 }
 
 std::shared_ptr<Entry> GraphCache::Impl::capture_in_room(const Call& call, const StreamRef& stream) {
   try {
-    return capture(call, /*instantiate=*/true, &stream);
+    return capture(call, &stream);
   } catch (const CaptureFailed& failure) {
     if (failure.missing == 0 || failure.after_effects != nullptr) throw;
     if (!release_idle(records.find(call.key), failure.missing)) throw;
   }
-  return capture(call, /*instantiate=*/true, &stream);
+  return capture(call, &stream);
 }
 
 namespace {
@@ -308,10 +308,9 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     if (known->failure != nullptr) return false;
   }
   if (records.entries() >= options.max_entries) return false;
-  const bool later = warming.load(std::memory_order_relaxed) == std::this_thread::get_id();
   std::shared_ptr<Entry> entry;
   try {
-    entry = capture(call, !later, /*run=*/nullptr);
+    entry = capture(call, /*run=*/nullptr);
   } catch (CaptureFailed& failure) {
     if (failure.needs_effects) return false;
     if (failure.by_others && failure.after_effects == nullptr) {
@@ -333,10 +332,9 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
   }
   Record& record = records.find_or_add(call.key);
   count_recapture(record, *entry);
-  set_entry(record, entry);
+  set_entry(record, std::move(entry));
   note_use(record);
   count(counts.captures, begin);
-  if (later) instantiate_later(std::move(entry));
   return true;
 }
 

@@ -4,11 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <tuple>
 
 #include "backend/objects/thread_tag.h"
@@ -50,8 +48,8 @@ struct GraphCache::Impl {
   bool capture_and_replay(const Call& call, const StreamRef& stream, Outcome& outcome);
   Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);
   /// \param run where eager parts of the body run; null: nothing may take effect.
-  std::shared_ptr<caches::Entry> capture(const Call& call, bool instantiate, const StreamRef* run);
-  std::shared_ptr<caches::Entry> capture_entry(const Call& call, bool instantiate, const StreamRef* run);
+  std::shared_ptr<caches::Entry> capture(const Call& call, const StreamRef* run);
+  std::shared_ptr<caches::Entry> capture_entry(const Call& call, const StreamRef* run);
   /// False if the body could not be captured: `failed` has the reason, and the call runs eagerly.
   bool check(Record& record, const Call& call);
   /// True if this call captures the key; otherwise the reason is set.
@@ -141,8 +139,6 @@ struct GraphCache::Impl {
   // Why the current call runs eagerly.
   EagerCause cause = EagerCause::counted;
   std::shared_ptr<const CacheFailure> failed;
-  std::atomic<std::thread::id> warming{};  // the thread that is in warm(), with threads that instantiate
-  std::function<void(std::shared_ptr<caches::Entry>)> instantiate_later;
 };
 
 /// Holds the mutex. Refused on a thread that holds it already: in a body that the cache captures, and in hooks of its

@@ -28,7 +28,7 @@ struct Record {
   explicit Record(const CacheKey& its_key) : key(its_key) {}
 
   // Members that a hit touches come first.
-  std::shared_ptr<Entry> entry = {};  // captured; shared with threads that instantiate it
+  std::shared_ptr<Entry> entry = {};  // captured; shared with calls that run eagerly instead
   std::size_t hits = 0;               // since the capture
   std::uint64_t last_use = 0;         // number of the call among those of the cache; 0: none
   const CacheKey key;

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -259,23 +258,6 @@ class CachedCallable {
     return state_->function.capture(call.key(state_->modules), call);
   }
 
-  /// Captures a list ahead, as capture() each. Begin with the largest, whose memory the others then share.
-  /// \param samples a range: each element is the argument of a call, or a `std::tuple` of its arguments.
-  /// \param progress called after each element, with the number of those that are done and of all.
-  /// \returns the number of elements whose keys have graphs now.
-  /// \throws what capture() throws, and what `progress` throws.
-  template <class Samples>
-  std::size_t warm(const Samples& samples,
-                   const std::function<void(std::size_t done, std::size_t all)>& progress = {}) const {
-    std::size_t done = 0, captured = 0;
-    for (const auto& each : samples) {
-      if (capture_sample(each)) ++captured;
-      ++done;
-      if (progress) progress(done, std::size(samples));
-    }
-    return captured;
-  }
-
   /// Why the key of such a call always runs eagerly; nullopt if it does not.
   template <class... Args>
   std::optional<CacheFailure> failure(Args... args) const {
@@ -304,15 +286,6 @@ class CachedCallable {
   friend CachedCallable<F> make_graphed_callables(F callable, GraphedCacheOptions options);
 
   using State = detail::CachedState<C>;
-
-  template <class T>
-  bool capture_sample(const T& argument) const {
-    return capture(argument);
-  }
-  template <class... T>
-  bool capture_sample(const std::tuple<T...>& arguments) const {
-    return std::apply([&](const T&... each) { return capture(each...); }, arguments);
-  }
 
   template <class... Args>
   detail::CallKey key_of(Args... args) const {

@@ -34,19 +34,16 @@ TEST_F(CachedCallables, AreCapturedAheadForAListOfSamples) {
   Model graphed = model();
   const auto cached = make_graphed_callables(graphed, {});
   const std::vector<Tensor> samples{random({8, 4}), random({5, 4}), random({3, 4}), random({5, 4})};
-  std::vector<std::pair<std::size_t, std::size_t>> progress;
-  const auto note = [&](std::size_t done, std::size_t all) { progress.emplace_back(done, all); };
-  EXPECT_EQ(cached.warm(samples, note), 4u);
-  EXPECT_EQ(progress, (std::vector<std::pair<std::size_t, std::size_t>>{{1, 4}, {2, 4}, {3, 4}, {4, 4}}));
+  for (const Tensor& each : samples) EXPECT_TRUE(cached.capture(each));
   EXPECT_EQ(cached.size(), 3u);
   for (const Tensor& each : samples) cached(each);
   EXPECT_EQ(cached.statistics().hits.number, 4u);
 
   const auto scaled = make_graphed_callables([](const Tensor& x, double factor) { return x * factor; }, {});
-  EXPECT_EQ(scaled.warm(std::vector{std::tuple(random({3}), 2.0), std::tuple(random({3}), 3.0)}), 2u);
+  for (const double factor : {2.0, 3.0}) EXPECT_TRUE(scaled.capture(random({3}), factor));
   EXPECT_TRUE(scaled.contains(random({3}), 3.0));
   const auto waits = make_graphed_callables([](const Tensor& x) { return x * x.sum().item<float>(); }, {});
-  EXPECT_EQ(waits.warm(samples), 0u);
+  EXPECT_FALSE(waits.capture(samples.front()));
 }
 
 TEST_F(CachedCallables, FindWorkThatDependsOnMoreThanTheArguments) {
