@@ -53,12 +53,12 @@ struct RecaptureReason {
 
 /// Counts of a GraphCache since it was made, and its present contents. A value.
 struct REPRISE_EXPORT GraphCacheStatistics {
-  CacheCount hits = {};             ///< replays with their copies, without checks; the time is that of a sample, scaled
-  CacheCount captures = {};         ///< with their first replays
-  CacheCount failed_captures = {};  ///< or whose graph was too large; without the eager runs after them
-  CacheCount checks = {};           ///< captures of check_every
-  CacheCount evictions = {};        ///< by a bound, or for lack of device memory
-  CacheCount eager = {};            ///< eager runs, with the bodies
+  std::uint64_t hits = 0;                           ///< replays of a key that was captured before
+  CacheCount captures = {};                         ///< with their first replays
+  CacheCount failed_captures = {};                  ///< or whose graph was too large; without the eager runs after them
+  CacheCount checks = {};                           ///< captures of check_every
+  CacheCount evictions = {};                        ///< by a bound, or for lack of device memory
+  CacheCount eager = {};                            ///< eager runs, with the bodies
   std::uint64_t eager_by_cause[eager_causes] = {};  ///< by EagerCause
 
   std::size_t entries = 0;        ///< graphs now

@@ -260,8 +260,6 @@ namespace cache_detail {
 
 /// Calls of a cache with a body whose types are not those of GraphCache::run(), and what a cache has. For internal use.
 struct CacheAccess {
-  using Impl = GraphCache::Impl;
-  static Impl& of(GraphCache& cache) noexcept { return *cache.impl_; }
   static Outcome run(GraphCache& cache, const Call& call) { return cache.run_call(call); }
   static bool capture(GraphCache& cache, const Call& call) { return cache.capture_call(call); }
 };

@@ -112,7 +112,7 @@ void GraphCache::Impl::count_differences(RecaptureCause why, caches::Entry& befo
 
 GraphCacheStatistics GraphCache::Impl::statistics() {
   GraphCacheStatistics now = counts;
-  now.hits = {hits, hit_time.of(hits)};
+  now.hits = hits;
   now.entries = records.entries();
   now.keys = records.others();
   now.pool_bytes = pool_bytes();
@@ -131,7 +131,7 @@ std::string GraphCacheStatistics::str() const {
     const double each = count.number == 0 ? 0 : total * 1e3 / static_cast<double>(count.number);
     table += text::format("{:<42}{:>9}{:>11.3f} ms{:>9.2f} us\n", name, count.number, total, each);
   };
-  add("hits", hits);
+  table += text::format("{:<42}{:>9}\n", "hits", hits);
   add("captures", captures);
   add("captures that failed", failed_captures);
   add("checks", checks);

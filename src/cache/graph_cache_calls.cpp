@@ -50,15 +50,13 @@ void require_function(const caches::Call& call, const char* name) {
   constexpr const char* name = "GraphCache::run";
   const StreamRef stream = require_outside_of_captures(name);
   Lock lock(*this, name);
-  caches::SampledTime::Step hit(hit_time);
   if (has_leftovers) [[unlikely]]
     release_leftovers();
   Outcome outcome;
   Record* const record = records.find(call.key);
   if (record != nullptr && record->entry != nullptr) [[likely]] {
-    if (replay(*record, call, stream, hit, outcome)) [[likely]] {
+    if (replay(*record, call, stream, outcome)) [[likely]] {
       ++hits;
-      hit.done();
       return outcome;
     }
   } else {
@@ -70,12 +68,11 @@ void require_function(const caches::Call& call, const char* name) {
 }
 
 [[gnu::hot]] inline bool GraphCache::Impl::replay(Record& record, const Call& call, const StreamRef& stream,
-                                                  caches::SampledTime::Step& hit, Outcome& outcome) {
+                                                  Outcome& outcome) {
   Entry& entry = *record.entry;
   entry.require_fits(call, "GraphCache::run");
   if (check_every != 0 && (record.hits + 1) % check_every == 0 && entry.can_be_checked()) [[unlikely]] {
     if (!check(record, call)) return false;
-    hit.begin_again();
   }
   const bool same_stream = shared.last_launch.was_on(stream);
   if ((!same_stream && !shared.last_launch.order_before(stream)) || !entry.order_behind_readers(stream)) [[unlikely]] {

@@ -12,7 +12,6 @@
 #include "backend/objects/thread_tag.h"
 #include "cache/entry.h"
 #include "cache/records.h"
-#include "cache/sampled_time.h"
 #include "graph/launch_mutex.h"
 #include "reprise/graph_cache.h"
 
@@ -40,8 +39,7 @@ struct GraphCache::Impl {
   Outcome run(const Call& call);
   bool capture_ahead(const Call& call);
   /// Replays the entry of a record; false if the call must run eagerly, for a reason that is set.
-  bool replay(Record& record, const Call& call, const StreamRef& stream, caches::SampledTime::Step& hit,
-              Outcome& outcome);
+  bool replay(Record& record, const Call& call, const StreamRef& stream, Outcome& outcome);
   /// As capture(), for a run. Without memory for it, releases idle entries and captures once more.
   std::shared_ptr<caches::Entry> capture_in_room(const Call& call, const StreamRef& stream);
   /// Captures and replays; false likewise.
@@ -121,7 +119,6 @@ struct GraphCache::Impl {
   std::uint64_t hits = 0;
   const std::size_t check_every;  // of the options
   bool has_leftovers = false;     // what ran of a failed capture holds memory of the pool, until it is over
-  caches::SampledTime hit_time;
   caches::Shared shared;
   caches::Records records;          // after `shared`, whose streams outlive the entries
   std::uint64_t pool_captures = 0;  // in the present pool
@@ -133,7 +130,7 @@ struct GraphCache::Impl {
   std::uint64_t calls_without_hit = 0;  // since `hits_before`
   std::uint64_t hits_before = 0;
   bool evicts_for_bytes = false;  // entries were released because of the bytes
-  GraphCacheStatistics counts;    // but for hits: `hits` and hit_time
+  GraphCacheStatistics counts;    // but for hits
   std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
 
   // Why the current call runs eagerly.

@@ -188,7 +188,7 @@ std::string to_json(const GraphCacheStatistics& statistics) {
   Json by_cause = Json::object();
   for (std::size_t i = 0; i < std::size(statistics.eager_by_cause); ++i)
     by_cause[name_of(static_cast<EagerCause>(i))] = statistics.eager_by_cause[i];
-  return text_of({{"hits", json_of_count(statistics.hits)},
+  return text_of({{"hits", statistics.hits},
                   {"captures", json_of_count(statistics.captures)},
                   {"failed_captures", json_of_count(statistics.failed_captures)},
                   {"checks", json_of_count(statistics.checks)},

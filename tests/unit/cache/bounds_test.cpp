@@ -135,7 +135,7 @@ TEST(GraphCacheBounds, AKeyThatWouldTakeThePlaceOfOneThatIsUsedMoreOftenRunsEage
     EXPECT_EQ(counts.entries, 3u);
     EXPECT_LE(counts.captures.number, 5u);
     EXPECT_GE(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::thrashing)], 30u);
-    EXPECT_GE(counts.hits.number, 50u);
+    EXPECT_GE(counts.hits, 50u);
     ASSERT_EQ(warnings.texts().size(), 1u);
     EXPECT_TRUE(
         contains(warnings.texts()[0], "of cache `small` runs eagerly, because its graph would take the place of "));
@@ -155,7 +155,7 @@ TEST(GraphCacheBounds, KeysThatAreCalledTwiceInTurnSoonRunEagerlyWithOneWarning)
   EXPECT_EQ(warnings.texts().size(), 1u);
   for (int i = 0; i < 600; ++i) keys.call(0);
   EXPECT_TRUE(keys.cache.contains({0})) << "alone in use now";
-  EXPECT_GE(keys.cache.statistics().hits.number, counts.hits.number + 80);
+  EXPECT_GE(keys.cache.statistics().hits, counts.hits + 80);
 }
 
 TEST(GraphCacheBounds, KeysThatAreUsedNowTakeThePlaceOfThoseThatWere) {
@@ -246,7 +246,7 @@ TEST(GraphCacheBounds, AKeyThatAloneHasMoreBytesReleasesNoOtherEntry) {
   for (int key = 0; key < 3; ++key) call(key, {12, 12, 1});
   const GraphCacheStatistics counts = cache.statistics();
   EXPECT_EQ(counts.entries, 3u);
-  EXPECT_EQ(counts.hits.number, 3u);
+  EXPECT_EQ(counts.hits, 3u);
   EXPECT_EQ(counts.evictions.number, 0u);
   EXPECT_EQ(counts.pool_bytes, 24u << 20);
 }
@@ -375,7 +375,7 @@ TEST(GraphCacheBounds, OfTwoKeysThatOnlyFitAloneOneRunsEagerlyWithOneWarning) {
     const GraphCacheStatistics counts = call_in_turn(45u << 20, after, {Large{23, 1, 1}, Large{14, 14, 2}});
     EXPECT_EQ(counts.entries, 1u);
     EXPECT_LE(counts.captures.number, 4u) << counts.str();
-    EXPECT_GE(counts.hits.number, 15u) << counts.str();
+    EXPECT_GE(counts.hits, 15u) << counts.str();
     EXPECT_EQ(warnings.texts().size(), 1u);
   }
 }
@@ -464,7 +464,7 @@ TEST(GraphCacheBounds, HitsReleaseWhatAnExceptionOfABodyLeftBehindAnEagerPart) {
   current_stream().synchronize();
   cache.run({0}, small);
   EXPECT_EQ(cache.statistics().pool_bytes, before);
-  EXPECT_EQ(cache.statistics().hits.number, 1u);
+  EXPECT_EQ(cache.statistics().hits, 1u);
 }
 
 TEST(GraphCacheBounds, ACaptureThatFailsReleasesNoOtherEntry) {
@@ -519,7 +519,7 @@ TEST_F(GraphCachesWithoutMemory, ReleaseIdleEntriesAndCaptureOnceMore) {
   EXPECT_EQ(counts.evictions.number, 3u);
   EXPECT_EQ(counts.captures.number, 4u);
   EXPECT_EQ(counts.failed_captures.number, 0u);
-  EXPECT_EQ(counts.hits.number, 1u);
+  EXPECT_EQ(counts.hits, 1u);
   EXPECT_EQ(counts.eager.number, 0u);
 }
 
@@ -556,7 +556,7 @@ TEST(GraphCacheBounds, WithoutMemoryAKeyTakesThePlaceOfIdleEntriesOnly) {
   EXPECT_EQ(counts.captures.number, 2u);
   EXPECT_EQ(counts.evictions.number, 1u);
   EXPECT_EQ(counts.failed_captures.number, 1u);
-  EXPECT_EQ(counts.hits.number, 3u);
+  EXPECT_EQ(counts.hits, 3u);
 }
 
 TEST(GraphCacheBounds, MemoryOfAReleasedEntryIsReusedByLaterOnes) {

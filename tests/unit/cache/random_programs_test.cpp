@@ -191,10 +191,10 @@ void run_program(unsigned seed, Seen& seen) {
       guard.emplace(other);
     }
     if (random() % 3 == 0) {
-      const std::uint64_t hits = cache.statistics().hits.number;
+      const std::uint64_t hits = cache.statistics().hits;
       ASSERT_NO_FATAL_FAILURE(call_padded(eager, cached, cache, key, random)) << "call " << call;
       ++seen.padded;
-      seen.padded_hits += cache.statistics().hits.number - hits;
+      seen.padded_hits += cache.statistics().hits - hits;
       ASSERT_EQ(values_of(eager.state), values_of(cached.state)) << "call " << call << ", key " << key;
       if (on_other) side.ref().wait(other);
       continue;
@@ -215,7 +215,7 @@ void run_program(unsigned seed, Seen& seen) {
   }
   const GraphCacheStatistics counts = cache.statistics();
   EXPECT_LE(counts.failed_captures.number, counts.eager_by_cause[static_cast<std::size_t>(EagerCause::too_large)]);
-  EXPECT_EQ(counts.hits.number + counts.captures.number + counts.eager.number, 60u);
+  EXPECT_EQ(counts.hits + counts.captures.number + counts.eager.number, 60u);
   seen.captures += counts.captures.number;
   seen.evicted += counts.evictions.number;
 }
