@@ -42,11 +42,8 @@ enum class RecaptureCause {
 /// Captures of one cause that differ from a graph before in one place.
 struct RecaptureReason {
   RecaptureCause cause = RecaptureCause::new_key;
-  /// Empty: `field` is a field of the key. Otherwise, with GraphCacheOptions::explain, the annotation `name` of the
-  /// node that differs, or else the name of the node.
-  std::string annotation = {};
-  /// Difference from the captured key that is most like this one: name or number of a field of the key; or what
-  /// differs in a node, as GraphDifference::field. Empty for the same key.
+  /// Difference from the captured key that is most like this one: name or number of a field of the key. Empty for the
+  /// same key.
   std::string field = {};
   std::uint64_t number = 0;  ///< of captures
 };

@@ -68,9 +68,6 @@ struct GraphCacheOptions {
   Padding padding = {};
   /// Names of the fields of keys, in order, for texts. There may be fewer.
   std::vector<std::string> key_fields = {};
-  /// Compares each graph with that of the key that is most like its own, and counts what differs: RecaptureReason, with
-  /// annotations if `capture.enable_annotations` is set. Takes some microseconds per node and capture.
-  bool explain = false;
   /// Options for capturing entries. `pool`, `stream`, `warmup`, `keep_graph`, `discard_template`,
   /// `check_frozen_values`, `inputs.confirm` and `name` belong to the cache.
   GraphOptions capture = {.capture_error_mode = CaptureMode::thread};

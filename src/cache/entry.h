@@ -156,14 +156,8 @@ class Entry {
   /// \throws as the constructor.
   std::string check(const Call& call);
 
-  /// The graph; empty if the body captured itself.
-  CUDAGraph& graph() noexcept { return graph_; }
   /// The graphs of all segments, in order; one for a body without eager parts.
   std::vector<CUDAGraph*> graphs();
-  /// True for the node of graph() that copies results to memory of the entry.
-  bool copies_results_in(const ComparedNode& node) const {
-    return result_bytes_ != 0 && node.index + 1 == graph_.node_count();
-  }
   std::uint64_t bytes() const noexcept;  ///< of device memory outside of the pool
   graphs::GraphCounts counts() const;    ///< of the graph, or of all graphs of a body with eager parts
 

@@ -241,7 +241,7 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
     refuse_eager_run(record);
   }
   outcome = entry->launch(stream, call);
-  count_recapture(records.find_or_add(call.key), *entry);
+  count_recapture(records.find_or_add(call.key));
   count(counts.captures, begin);
   make_room();  // now that nothing fails any more
   Record& record = records.find_or_add(call.key);
@@ -328,7 +328,7 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     return false;
   }
   Record& record = records.find_or_add(call.key);
-  count_recapture(record, *entry);
+  count_recapture(record);
   set_entry(record, std::move(entry));
   note_use(record);
   count(counts.captures, begin);

@@ -7,7 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "backend/objects/thread_tag.h"
 #include "cache/entry.h"
@@ -103,9 +103,8 @@ struct GraphCache::Impl {
     what.time += Clock::now() - since;
   }
   /// Counts a recapture, before its entry is stored.
-  void count_recapture(const Record& record, caches::Entry& entry);
-  void count_differences(RecaptureCause cause, caches::Entry& before, caches::Entry& now);
-  void add_reason(RecaptureCause cause, std::string annotation, std::string field);
+  void count_recapture(const Record& record);
+  void add_reason(RecaptureCause cause, std::string field);
   GraphCacheStatistics statistics();
 
   std::string key_text(const CacheKey& key) const;
@@ -131,7 +130,7 @@ struct GraphCache::Impl {
   std::uint64_t hits_before = 0;
   bool evicts_for_bytes = false;  // entries were released because of the bytes
   GraphCacheStatistics counts;    // but for hits
-  std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
+  std::map<std::pair<RecaptureCause, std::string>, std::uint64_t> reasons;
 
   // Why the current call runs eagerly.
   EagerCause cause = EagerCause::counted;

@@ -32,9 +32,8 @@ namespace reprise::libtorch {
 /// of a forward and its backward.
 ///
 /// Unlike GraphCacheOptions, these have no `padding`: what a longer tensor means, only the callable knows; pad
-/// before the call, and pass the length or a mask. There is no `explain`: statistics name the field of the key, such as
-/// "sizes", that each capture is due to, and graphs of two shapes differ in nearly every node. `inputs` and `outputs`
-/// are in `callable`, or follow from it: arguments are copied always.
+/// before the call, and pass the length or a mask. `inputs` and `outputs` are in `callable`, or follow from it: arguments
+/// are copied always.
 struct GraphedCacheOptions {
   std::string name = {};         ///< names the cache in errors and warnings; empty: the name of the module
   std::size_t max_entries = 64;  ///< at least 1

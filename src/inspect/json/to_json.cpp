@@ -129,10 +129,7 @@ const char* name_of(RecaptureCause cause) {
 }
 
 Json json_of_reason(const RecaptureReason& reason) {
-  return {{"cause", name_of(reason.cause)},
-          {"annotation", reason.annotation},
-          {"field", reason.field},
-          {"number", reason.number}};
+  return {{"cause", name_of(reason.cause)}, {"field", reason.field}, {"number", reason.number}};
 }
 
 Json json_of_pool(const PoolStatistics& statistics) {

@@ -102,8 +102,7 @@ GraphCacheOptions with(std::size_t after, CacheInputs how = CacheInputs::patch,
           .check_every = check_every,
           .inputs = how,
           .outputs = outputs,
-          .padding = [](std::size_t) { return std::size_t{8}; },
-          .explain = true};
+          .padding = [](std::size_t) { return std::size_t{8}; }};
 }
 
 // The pool has one segment of 2 MiB, and each entry a result of n values.

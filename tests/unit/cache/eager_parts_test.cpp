@@ -78,7 +78,7 @@ TEST_F(CachesWithEagerParts, TakeEffectOnceInEachCall) {
 TEST_F(CachesWithEagerParts, WorkWithAllWaysOfInputsAndOutputs) {
   for (const CacheOutputs outputs : {CacheOutputs::alias, CacheOutputs::copy})
     for (const CacheInputs how : {CacheInputs::patch, CacheInputs::copy}) {
-      GraphCache cache({.capture_after = 0, .check_every = 2, .inputs = how, .outputs = outputs, .explain = true});
+      GraphCache cache({.capture_after = 0, .check_every = 2, .inputs = how, .outputs = outputs});
       for (int i = 1; i <= 4; ++i) call(cache, i);
       EXPECT_EQ(cache.statistics().failed_captures.number, 0u);
       EXPECT_EQ(cache.statistics().checks.number, 0u) << "these bodies are not compared";

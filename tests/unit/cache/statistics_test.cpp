@@ -12,10 +12,9 @@
 namespace reprise::caches::test {
 namespace {
 
-std::uint64_t number_of(const GraphCacheStatistics& counts, RecaptureCause cause, const std::string& annotation,
-                        const std::string& field) {
+std::uint64_t number_of(const GraphCacheStatistics& counts, RecaptureCause cause, const std::string& field) {
   for (const RecaptureReason& each : counts.recaptures)
-    if (each.cause == cause && each.annotation == annotation && each.field == field) return each.number;
+    if (each.cause == cause && each.field == field) return each.number;
   return 0;
 }
 
@@ -29,67 +28,17 @@ TEST(StatisticsOfGraphCaches, NameTheFieldsOfTheKeyThatCapturesDifferIn) {
   call(1, 30, "a");
   call(2, 30, "b");
   const GraphCacheStatistics counts = cache.statistics();
-  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "length"), 2u);
-  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "batch"), 1u);
-  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "field 2"), 1u);
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "length"), 2u);
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "batch"), 1u);
+  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "field 2"), 1u);
   EXPECT_EQ(counts.recaptures.front().field, "length");
   call(3, 30, "b");  // releases (1, 10, a)
   call(4, 30, "b");
-  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::new_key, "", "batch"), 3u);
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::new_key, "batch"), 3u);
   cache.forget({2, 30, "b"});
   cache.forget({3, 30, "b"});
   call(1, 10, "a");
-  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::evicted_number, "", ""), 1u);
-}
-
-TEST(StatisticsOfGraphCaches, NameWhatDiffersInTheGraphsByAnnotation) {
-  GraphCache cache({.capture_after = 0,
-                    .key_fields = {"factor"},
-                    .explain = true,
-                    .capture = {.capture_error_mode = CaptureMode::thread, .enable_annotations = true}});
-  const Buffer<int> x = counting(n);
-  for (const int factor : {2, 3, 4})
-    cache.run({factor}, inputs(x), [&](DeviceView<const int> in) {
-      Buffer<int> y(n);
-      {
-        const annotate forward("forward");
-        launch(n, Multiply{}, in.data(), factor, y.data(), n);
-      }
-      if (factor == 4) y.fill_bytes_async(0);
-      return y;
-    });
-  const GraphCacheStatistics counts = cache.statistics();
-  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "factor"), 2u);
-  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "forward", "argument 1"), 2u) << counts.str();
-  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "memset", "node added"), 1u) << counts.str();
-}
-
-TEST(StatisticsOfGraphCaches, DoNotCompareWhereEntriesHaveTheirResults) {
-  GraphCache cache({.capture_after = 0, .key_fields = {"factor"}, .explain = true});
-  const Buffer<int> x = counting(n);
-  for (const int factor : {1, 2, 3}) cache.run({factor}, inputs(x), Multiplying{factor});
-  const GraphCacheStatistics counts = cache.statistics();
-  EXPECT_EQ(counts.recaptures.size(), 2u) << counts.str();
-  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "", "factor"), 2u) << counts.str();
-}
-
-TEST(StatisticsOfGraphCaches, CompareAllSegmentsOfBodiesWithEagerParts) {
-  GraphCache cache({.capture_after = 0, .explain = true});
-  Buffer<int> x = zeros(n);
-  for (const int amount : {1, 2, 3})
-    cache.run({amount}, [&] {
-      graphs::test::add(x, amount);
-      eager([] {});
-      graphs::test::add(x);
-      if (amount == 3) eager([] {});
-    });
-  const GraphCacheStatistics counts = cache.statistics();
-  EXPECT_EQ(counts.recaptures.size(), 3u) << counts.str();
-  EXPECT_EQ(number_of(counts, RecaptureCause::new_key, "eager parts", "number"), 1u) << counts.str();
-  std::uint64_t arguments = 0;
-  for (const RecaptureReason& each : counts.recaptures)
-    if (each.field == "argument 1") arguments += each.number;
-  EXPECT_EQ(arguments, 2u) << counts.str();
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::evicted_number, ""), 1u);
 }
 
 TEST(StatisticsOfGraphCaches, HaveTheTimeOfChecksWhichAreNoHits) {
@@ -120,7 +69,7 @@ TEST(StatisticsOfGraphCaches, SayThatAKeyWasForgotten) {
   GraphCache cache({.max_entries = 3, .capture_after = 0});
   Buffer<int> x = zeros();
   const auto call = [&](int key) { cache.run({key}, [&] { graphs::test::add(x); }); };
-  const auto forgotten = [&] { return number_of(cache.statistics(), RecaptureCause::forgotten, "", ""); };
+  const auto forgotten = [&] { return number_of(cache.statistics(), RecaptureCause::forgotten, ""); };
   for (const int key : {1, 2}) call(key);
   cache.forget({1});
   call(3);
@@ -146,7 +95,7 @@ TEST(StatisticsOfGraphCaches, RememberThatAKeyWasForgottenUntilItIsCaptured) {
   EXPECT_FALSE(cache.forget({1}));
   EXPECT_FALSE(cache.contains({1}));
   for (int i = 0; i < 2; ++i) call(1);
-  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::forgotten, "", ""), 1u);
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::forgotten, ""), 1u);
 }
 
 TEST(StatisticsOfGraphCaches, DoNotSayThatAKeyWasForgottenThatHadNoGraph) {
@@ -157,8 +106,8 @@ TEST(StatisticsOfGraphCaches, DoNotSayThatAKeyWasForgottenThatHadNoGraph) {
   call(2);
   EXPECT_TRUE(cache.forget({2}));
   for (int i = 0; i < 2; ++i) call(2);
-  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::forgotten, "", ""), 0u);
-  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::new_key, "", "field 0"), 1u);
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::forgotten, ""), 0u);
+  EXPECT_EQ(number_of(cache.statistics(), RecaptureCause::new_key, "field 0"), 1u);
 }
 
 TEST(StatisticsOfGraphCaches, CountAtMost256ReasonsByThemselves) {
@@ -172,7 +121,7 @@ TEST(StatisticsOfGraphCaches, CountAtMost256ReasonsByThemselves) {
   }
   const GraphCacheStatistics counts = cache.statistics();
   EXPECT_LE(counts.recaptures.size(), 257u);
-  EXPECT_GT(number_of(counts, RecaptureCause::new_key, "", "further fields"), 0u);
+  EXPECT_GT(number_of(counts, RecaptureCause::new_key, "further fields"), 0u);
 }
 
 TEST(StatisticsOfGraphCaches, ArePrintedAsATable) {

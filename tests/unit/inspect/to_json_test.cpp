@@ -158,8 +158,7 @@ TEST(StatisticsInJson, HaveTheCountsOfACache) {
   counts.eager_by_cause[static_cast<std::size_t>(EagerCause::too_large)] = 7;
   counts.entries = 2;
   counts.max_bytes = std::uint64_t{1} << 40;
-  counts.recaptures = {{RecaptureCause::evicted_bytes, "forward", "argument 1", 5},
-                       {RecaptureCause::forgotten, "", "", 1}};
+  counts.recaptures = {{RecaptureCause::evicted_bytes, "length", 5}, {RecaptureCause::forgotten, "", 1}};
   const json found = json::parse(to_json(counts));
   EXPECT_EQ(found["hits"], 4);
   EXPECT_EQ(found["checks"], json({{"number", 3}, {"time_ns", 90}}));
@@ -167,10 +166,8 @@ TEST(StatisticsInJson, HaveTheCountsOfACache) {
             json({{"counted", 0}, {"failed", 0}, {"too_large", 7}, {"thrashing", 0}, {"unordered", 0}}));
   EXPECT_EQ(found["entries"], 2);
   EXPECT_EQ(found["max_bytes"], std::uint64_t{1} << 40);
-  EXPECT_EQ(
-      found["recaptures"],
-      json::array({{{"cause", "evicted_bytes"}, {"annotation", "forward"}, {"field", "argument 1"}, {"number", 5}},
-                   {{"cause", "forgotten"}, {"annotation", ""}, {"field", ""}, {"number", 1}}}));
+  EXPECT_EQ(found["recaptures"], json::array({{{"cause", "evicted_bytes"}, {"field", "length"}, {"number", 5}},
+                                              {{"cause", "forgotten"}, {"field", ""}, {"number", 1}}}));
   EXPECT_EQ(found.size(), 13U);
 }
 
