@@ -15,7 +15,6 @@
 
 namespace reprise {
 
-struct BreakableStatistics;
 struct CaptureReport;
 struct GraphCacheStatistics;
 struct GraphMemory;
@@ -38,8 +37,5 @@ REPRISE_EXPORT std::string to_json(const PoolStatistics& statistics);
 
 /// All members of GraphMemory; `pool` is an object as that of PoolStatistics, `estimate` one with its members.
 REPRISE_EXPORT std::string to_json(const GraphMemory& memory);
-
-/// All members of BreakableStatistics.
-REPRISE_EXPORT std::string to_json(const BreakableStatistics& statistics);
 
 }  // namespace reprise

@@ -63,11 +63,4 @@ void FixedTensors::copy(const std::vector<at::Tensor>& returned, bool same_struc
   }
 }
 
-std::size_t FixedTensors::bytes() const noexcept {
-  std::size_t bytes = 0;
-  for (const at::Tensor& each : tensors_)
-    if (each.defined()) bytes += each.nbytes();
-  return bytes;
-}
-
 }  // namespace reprise::libtorch::detail

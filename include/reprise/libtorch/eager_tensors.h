@@ -32,7 +32,6 @@ class REPRISE_EXPORT FixedTensors {
   /// \param same_structure false: the run returned another structure, or other values in it.
   /// \throws UsageError unless all is as in the first run.
   void copy(const std::vector<at::Tensor>& returned, bool same_structure, const StreamRef& stream) const;
-  std::size_t bytes() const noexcept;
 
  private:
   std::vector<at::Tensor> tensors_;
@@ -58,7 +57,6 @@ requires(!BufferResults<Returned> && !libtorch::CapturedValue<Returned>) class F
     returned_.reset();
   }
   void drop_results() noexcept override { returned_.reset(); }
-  std::size_t result_bytes() const noexcept override { return fixed_.bytes(); }
   std::span<const std::byte> object() const noexcept override { return function_.bytes(); }
 
   /// As in other ones.

@@ -10,7 +10,6 @@
 
 #include "inspect/json/json_lines.h"
 #include "inspect/report/explain.h"
-#include "reprise/breakable_statistics.h"
 #include "reprise/cache_statistics.h"
 #include "reprise/capture_report.h"
 #include "reprise/error.h"
@@ -215,14 +214,6 @@ std::string to_json(const GraphMemory& memory) {
        {"left_bytes", memory.left_bytes},
        {"left_by_ended_bytes", memory.left_by_ended_bytes},
        {"estimate", {{"host_bytes", memory.estimate.host_bytes}, {"device_bytes", memory.estimate.device_bytes}}}});
-}
-
-std::string to_json(const BreakableStatistics& statistics) {
-  return text_of({{"segments", statistics.segments},
-                  {"eager_parts", statistics.eager_parts},
-                  {"nodes", statistics.nodes},
-                  {"result_bytes", statistics.result_bytes},
-                  {"replays", statistics.replays}});
 }
 
 }  // namespace reprise

@@ -34,16 +34,15 @@ TEST_F(EagerPartsWithTensors, ReturnThemForTheSegmentsBehind) {
   };
   const Tensor x_eager = x.clone(), y_eager = y.clone();
   BreakableGraph graph = breakable([&] { body(x, y); });
-  all_eager([&] { body(x_eager, y_eager); });
+  body(x_eager, y_eager);
   EXPECT_TRUE(same(y, y_eager));
   for (int i = 0; i < 3; ++i) {
     x.mul_(-1.5);
     x_eager.mul_(-1.5);
     graph.replay();
-    all_eager([&] { body(x_eager, y_eager); });
+    body(x_eager, y_eager);
     EXPECT_TRUE(same(y, y_eager)) << i;
   }
-  EXPECT_EQ(graph.statistics().result_bytes, 8 * sizeof(float));
 }
 
 TEST_F(EagerPartsWithTensors, MayReturnStructuresAndTransposedTensors) {

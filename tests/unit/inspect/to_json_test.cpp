@@ -206,10 +206,5 @@ TEST(StatisticsInJson, HaveTheMemoryOfAGraph) {
   EXPECT_EQ(found.size(), 9U);
 }
 
-TEST(StatisticsInJson, HaveTheCountsOfAGraphWithEagerParts) {
-  EXPECT_EQ(json::parse(to_json(BreakableStatistics{1, 2, 3, 4, 5})),
-            json({{"segments", 1}, {"eager_parts", 2}, {"nodes", 3}, {"result_bytes", 4}, {"replays", 5}}));
-}
-
 }  // namespace
 }  // namespace reprise::graphs::test
