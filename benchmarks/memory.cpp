@@ -127,9 +127,7 @@ void memory(const Settings& settings) {
                {"more", "bytes", 0},
                {"device", "bytes", 0},
                {"raw", "bytes", 0},
-               {"more", "bytes", 0},
-               {"host, estimate", "bytes", 0},
-               {"device, estimate", "bytes", 0}});
+               {"more", "bytes", 0}});
   bool exceeded = false;
   for (const unsigned kernels : {1U, 20U, 100U}) {
     // The free memory of a device changes in steps of 2 MiB: with 2000 graphs, of 1 KiB for each.
@@ -139,13 +137,8 @@ void memory(const Settings& settings) {
       const Bytes raw = bytes_of(kept ? Side::raw : Side::raw_without_template, kernels, graphs);
       const Bytes beyond{ours.host - raw.host, ours.device - raw.device};
       exceeded = exceeded || beyond.host > limit || beyond.device > limit;
-      reprise::Buffer<float> values(small_kernel_values);
-      const reprise::CUDAGraph graph =
-          reprise::capture({.discard_template = !kept}, [&] { launch_small_kernels(kernels, values.data()); });
-      const reprise::GraphMemoryEstimate estimate = graph.memory().estimate;
       table.row({1.0 * kernels, kept ? "kept" : "discarded", ours.host, raw.host, beyond.host, ours.device, raw.device,
-                 beyond.device, static_cast<double>(estimate.template_host_bytes + estimate.executable_host_bytes),
-                 static_cast<double>(estimate.template_device_bytes + estimate.executable_device_bytes)});
+                 beyond.device});
     }
   }
   if (exceeded) throw std::runtime_error(fmt::format("a graph needs more than {} bytes beyond the raw one", limit));

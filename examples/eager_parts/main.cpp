@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model that generates tokens: captured kernels around a choice on the host, which reads the scores of each step and
-// which no graph can hold. Shows that the captured step chooses the same tokens as the eager one, that all_eager()
-// does, too, and the cost of a step of each. Runs on any device, also without a GPU.
+// which no graph can hold. Shows that the captured step chooses the same tokens as the eager one, and the cost of a
+// step of each. Runs on any device, also without a GPU.
 
 #include <optional>
 #include <string>
@@ -55,22 +55,20 @@ bool run(const Options& options) {
   say("step      {} kernels and copies, a choice among {} tokens on the host, one kernel\n",
       2 * options.shape.layers + 1, options.shape.vocabulary);
 
-  Sequence eager(options), checked(options), captured(options);
+  Sequence eager(options), captured(options);
   reprise::BreakableGraph graph = reprise::breakable({.name = "step"}, [&] { captured.step(); });  // the first token
-  const reprise::BreakableStatistics counts = graph.statistics();
-  say("graph     {} segments of {} nodes, {} eager part\n", counts.segments, counts.nodes, counts.eager_parts);
+  std::size_t nodes = 0;
+  for (std::size_t i = 0; i < graph.segment_count(); ++i) nodes += graph.segment(i).node_count();
+  say("graph     {} segments of {} nodes, {} eager part\n", graph.segment_count(), nodes, graph.segment_count() - 1);
   for (unsigned token = 0; token < options.tokens; ++token) {
     eager.step();  // outside of a capture, eager() calls its function
-    reprise::all_eager([&] { checked.step(); });
     if (token > 0) graph.replay();
   }
   const bool same = eager.sampler.chosen() == captured.sampler.chosen();
-  const bool same_checked = eager.sampler.chosen() == checked.sampler.chosen();
   say("tokens    {}\n", fmt::join(captured.sampler.chosen(), " "));
   say("captured  {}\n", same ? "the same tokens as eagerly" : "NOT the same tokens as eagerly");
-  say("all_eager {}\n", same_checked ? "the same tokens as eagerly" : "NOT the same tokens as eagerly");
   say_times(eager, captured, graph);
-  return same && same_checked;
+  return same;
 }
 
 }  // namespace

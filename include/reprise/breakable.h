@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "reprise/breakable_statistics.h"
 #include "reprise/capture.h"
 #include "reprise/capture_options.h"
 #include "reprise/capture_report.h"
@@ -76,7 +75,6 @@ class REPRISE_EXPORT BreakableGraph {
   /// A segment, for its nodes, annotations, inputs and pictures; valid until the graph is empty.
   /// \throws UsageError if there are not so many; numbers count from 0.
   const CUDAGraph& segment(std::size_t number) const;
-  BreakableStatistics statistics() const;
   MempoolId pool() const;  ///< that all segments share
   Device device() const;   ///< of the capture
 
@@ -116,13 +114,6 @@ REPRISE_EXPORT void breakable(BreakableGraph& graph, const GraphOptions& options
 REPRISE_EXPORT BreakableGraph breakable(const GraphOptions& options, CaptureBody body);
 /// As above, with the default options.
 REPRISE_EXPORT BreakableGraph breakable(CaptureBody body);
-
-/// Runs a body with eager parts without any capture, on the current stream: to distinguish faults of the graph from
-/// those of the program.
-/// \throws UsageError if `body` is empty, or the stream takes part in a capture. What the body throws.
-REPRISE_EXPORT void all_eager(CaptureBody body);
-/// As above, on `stream`, which is the current one meanwhile.
-REPRISE_EXPORT void all_eager(const StreamRef& stream, CaptureBody body);
 
 /// An eager part of the body of breakable(), or of a GraphCache: `function` runs now, on real values, and in each
 /// replay at this place. Outside of captures it is simply called.

@@ -312,12 +312,11 @@ typedef struct reprise_graph_memory {
   uint64_t nodes;                  ///< as captured, those of child graphs included
   uint64_t pool_reserved_bytes;    ///< of its pool
   uint64_t pool_allocated_bytes;   ///< of that, in use
-  uint64_t estimate_host_bytes;    ///< what template and executable need on the host: an estimate; 0 if unknown
+  uint64_t estimate_host_bytes;    ///< what template and executable need on the host: an estimate; 0 on the host device
   uint64_t estimate_device_bytes;  ///< the same on the device
 } reprise_graph_memory;
 
-/// The memory of a captured graph. The first call for a device measures, which takes up to half a second.
-/// `struct_size` must be set.
+/// The memory of a captured graph. `struct_size` must be set.
 REPRISE_EXPORT reprise_status reprise_graph_memory_of(const reprise_graph* graph, reprise_graph_memory* memory);
 
 #ifdef __cplusplus

@@ -36,30 +36,26 @@ enum class RecaptureCause {
   new_key,         ///< the key had no graph before, or that is not remembered any more
   evicted_number,  ///< its graph was released because of `max_entries`
   evicted_bytes,   ///< because of `max_bytes`, or because a capture had no memory
-  evicted_age,     ///< because of `max_age`
-  forgotten,       ///< by GraphCache::forget() or GraphCache::clear(); remembered of as many keys as `max_keys` says
+  forgotten,       ///< by GraphCache::forget() or GraphCache::clear()
 };
 
 /// Captures of one cause that differ from a graph before in one place.
 struct RecaptureReason {
   RecaptureCause cause = RecaptureCause::new_key;
-  /// Empty: `field` is a field of the key. Otherwise, with GraphCacheOptions::explain, the annotation `name` of the
-  /// node that differs, or else the name of the node.
-  std::string annotation = {};
-  /// Difference from the captured key that is most like this one: name or number of a field of the key; or what
-  /// differs in a node, as GraphDifference::field. Empty for the same key.
+  /// Difference from the captured key that is most like this one: name or number of a field of the key. Empty for the
+  /// same key.
   std::string field = {};
   std::uint64_t number = 0;  ///< of captures
 };
 
 /// Counts of a GraphCache since it was made, and its present contents. A value.
 struct REPRISE_EXPORT GraphCacheStatistics {
-  CacheCount hits = {};             ///< replays with their copies, without checks; the time is that of a sample, scaled
-  CacheCount captures = {};         ///< with their first replays
-  CacheCount failed_captures = {};  ///< or whose graph was too large; without the eager runs after them
-  CacheCount checks = {};           ///< captures of check_every
-  CacheCount evictions = {};        ///< by a bound, or for lack of device memory
-  CacheCount eager = {};            ///< eager runs, with the bodies
+  std::uint64_t hits = 0;                           ///< replays of a key that was captured before
+  CacheCount captures = {};                         ///< with their first replays
+  CacheCount failed_captures = {};                  ///< or whose graph was too large; without the eager runs after them
+  CacheCount checks = {};                           ///< captures of check_every
+  CacheCount evictions = {};                        ///< by a bound, or for lack of device memory
+  CacheCount eager = {};                            ///< eager runs, with the bodies
   std::uint64_t eager_by_cause[eager_causes] = {};  ///< by EagerCause
 
   std::size_t entries = 0;        ///< graphs now

@@ -128,8 +128,6 @@ class REPRISE_EXPORT Function {
   /// Copies the results of the run to their fixed memory. \throws as eager_detail::copy_results().
   virtual void copy_results(const StreamRef& stream) = 0;
   virtual void drop_results() noexcept = 0;
-  /// Size of the fixed memory.
-  virtual std::size_t result_bytes() const noexcept = 0;
   /// The object, with all that it has by value.
   virtual std::span<const std::byte> object() const noexcept = 0;
 
@@ -157,11 +155,6 @@ class FunctionOf final : public Function {
     returned_.reset();
   }
   void drop_results() noexcept override { returned_.reset(); }
-  std::size_t result_bytes() const noexcept override {
-    std::size_t bytes = 0;
-    for (const Result& each : fixed_) bytes += each.count * each.value_bytes;
-    return bytes;
-  }
   std::span<const std::byte> object() const noexcept override { return function_.bytes(); }
 
   /// Memory for results like those of the first run, which later ones are copied to.
@@ -188,7 +181,6 @@ class FunctionOf<F, void> final : public Function {
   void run(const StreamRef& stream) override { eager_detail::call(function_.get(), stream); }
   void copy_results(const StreamRef& /*stream*/) override {}
   void drop_results() noexcept override {}
-  std::size_t result_bytes() const noexcept override { return 0; }
   std::span<const std::byte> object() const noexcept override { return function_.bytes(); }
 
  private:

@@ -221,8 +221,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// \throws UsageError before a capture.
   MempoolId pool() const;
 
-  /// The memory that this graph takes now: its pool, and an estimate of its template and its executable. The first call
-  /// for a device measures, see graph_memory(). May be called while other threads replay.
+  /// The memory that this graph takes now: its pool, and an estimate of its template and its executable. May be called
+  /// while other threads replay.
   /// \throws UsageError before a capture.
   GraphMemory memory() const;
 
@@ -257,10 +257,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// \throws UsageError if there is no template.
   std::vector<GraphNode> nodes() const;
 
-  /// The one node with this name: the key `name` of its annotation, or the name of its kernel. Namespaces, template
-  /// arguments and parameters of a kernel may each be left out, as long as one node alone has the rest: "f", "f(int)",
-  /// "f<3>" and "ns::f(int)" all name `ns::f<3>(int)`. What is written must be the kernel's, types as `int const*` or
-  /// `const int*`. A kernel that is a type with operator() has the parameters that launch() passes after the Thread.
+  /// The one node with this name: the key `name` of its annotation, or the name of its kernel, as errors have it
+  /// ("ns::f<3>"), with or without namespaces, template arguments and parameters ("f", "ns::f<3>(int)"), or its symbol.
   /// Nodes of child graphs and bodies count, unless they lie in a node that has the name. A number as error texts have
   /// it, "3" or "1.0.2", finds a node, too, unless another one has that name.
   /// \throws UsageError if there is no template; if no node, or more than one, has the name: lists them.

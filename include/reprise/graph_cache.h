@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,7 +16,6 @@
 #include "reprise/cache_body.h"
 #include "reprise/cache_key.h"
 #include "reprise/cache_statistics.h"
-#include "reprise/cache_warming.h"
 #include "reprise/capture_options.h"
 #include "reprise/device.h"
 #include "reprise/device_view.h"
@@ -54,19 +52,13 @@ enum class CacheOutputs {
 /// Options of a GraphCache.
 struct GraphCacheOptions {
   using Padding = std::function<std::size_t(std::size_t length)>;
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
   std::string name = {};         ///< names the cache in errors, warnings and its graphs; may be empty
   std::size_t max_entries = 64;  ///< the number of graphs; at least 1
   /// Device memory of all entries, in bytes: the pool, copied inputs, results. 0: a quarter of the device's memory.
   std::uint64_t max_bytes = 0;
-  /// An entry without a call for so long is released by the next call of the cache. 0: no limit.
-  std::chrono::nanoseconds max_age{0};
-  /// The number of keys without a graph that are remembered: those that were not called often enough, whose capture
-  /// failed, or whose graph was released.
-  std::size_t max_keys = 4096;
-  /// The first calls of a key run eagerly. 0: not even the first one, unless a bound is reached and keys were forgotten
-  /// (`max_keys`), of which it may be one.
+  /// The first calls of a key run eagerly. 0: not even the first one, unless a bound is reached and records of keys
+  /// were dropped, of which it may be one.
   std::size_t capture_after = 2;
   /// Each n-th replay of a key captures the body again, and refuses the call if that differs from the entry. 0: none.
   std::size_t check_every = 0;
@@ -76,14 +68,9 @@ struct GraphCacheOptions {
   Padding padding = {};
   /// Names of the fields of keys, in order, for texts. There may be fewer.
   std::vector<std::string> key_fields = {};
-  /// Compares each graph with that of the key that is most like its own, and counts what differs: RecaptureReason, with
-  /// annotations if `capture.enable_annotations` is set. Takes some microseconds per node and capture.
-  bool explain = false;
   /// Options for capturing entries. `pool`, `stream`, `warmup`, `keep_graph`, `discard_template`,
   /// `check_frozen_values`, `inputs.confirm` and `name` belong to the cache.
   GraphOptions capture = {.capture_error_mode = CaptureMode::thread};
-  /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call of the cache, under its mutex.
-  Clock clock = {};
 };
 
 /// Why a key always runs eagerly.
@@ -109,7 +96,7 @@ struct CacheFailure {
 ///     captured -> eager      check_every found a difference, or its capture failed
 ///     counted  -> counted    a call of another thread, not of the body, broke the capture: this call runs eagerly, and
 ///                            a later one captures again; after ten such captures in a row the key is eager
-///     any      -> unknown    forget(), clear(); the record of a key without a graph is evicted (`max_keys`)
+///     any      -> unknown    forget(), clear(); the record of a key without a graph is dropped, as 4096 are kept
 ///
 /// *Each call takes effect once.* A capture runs nothing on the device; the replay after it does. The code of the body
 /// on the host runs when the body runs eagerly or is captured, not in a replay; in a call whose capture fails it runs
@@ -125,7 +112,7 @@ struct CacheFailure {
 /// *Errors.* An exception of a body that runs eagerly is the caller's, and changes nothing here. Where the body throws
 /// in a capture, it runs once more, eagerly, if the exception may be one of the capture: an Error of this library, or
 /// any exception in a capture that is broken. If it throws again, that is the caller's; else the capture has failed.
-/// capture() and warm() run nothing eagerly: an exception in a capture that is not broken is the caller's there.
+/// capture() runs nothing eagerly: an exception in a capture that is not broken is the caller's there.
 ///
 /// *Inputs* may lie elsewhere in each call, and must have the sizes of the capture. What else the body uses must stay
 /// where it is, or be changed with the key.
@@ -137,7 +124,7 @@ struct CacheFailure {
 /// elsewhere than in its results is not safe there.
 ///
 /// *Eager parts.* The body may call eager(), see breakable.h: the capture then takes effect piece by piece, inputs are
-/// copied in any case, check_every finds nothing, and capture() and warm() leave the key as it is, without a graph. An
+/// copied in any case, check_every finds nothing, and capture() leaves the key as it is, without a graph. An
 /// error after the first eager part is the caller's, as the body must not run twice; the key runs eagerly from then on
 /// if the error may be one of the capture. Eager parts must not call the cache, and must not refer to local variables
 /// of the caller of run() either, which are others at the next call: those are not found.
@@ -223,18 +210,6 @@ class REPRISE_EXPORT GraphCache {
         cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
   }
 
-  /// Captures a list ahead: calls `each` with every element, which calls capture() for it and returns what that does.
-  /// Graphs are instantiated by other threads meanwhile, see WarmOptions::threads.
-  /// \returns the number of elements for which `each` returned true; all their graphs are instantiated.
-  /// \throws what `each` and the progress throw, and what an instantiation threw. UsageError with `threads` during
-  ///         another such call, and within a body that this cache captures.
-  template <class Keys, class Each>
-  std::size_t warm(const Keys& keys, Each&& each, const WarmOptions& options = {}) {
-    cache_detail::Warming warming(*this, std::size(keys), options);
-    for (const auto& key : keys) warming.captured(each(key));
-    return warming.finish();
-  }
-
   /// Releases the entry of a key, and forgets its count or failure. \returns false if the key was unknown.
   bool forget(const CacheKey& key);
   /// As forget() for all keys. The statistics stay.
@@ -247,9 +222,8 @@ class REPRISE_EXPORT GraphCache {
   std::size_t size() const;  ///< the number of entries
 
   GraphCacheStatistics statistics() const;
-  /// The memory of all graphs of the cache now, with an estimate of what the runtime needs for them, which `max_bytes`
-  /// does not count. GraphCacheStatistics::entry_bytes come in addition. The first call for a device measures, see
-  /// graph_memory().
+  /// The memory of all graphs of the cache now, with an estimate of what the driver needs for them, which `max_bytes`
+  /// does not count. GraphCacheStatistics::entry_bytes come in addition.
   GraphMemory memory() const;
   Device device() const noexcept;
   MempoolId pool() const;  ///< that all entries share now
@@ -283,8 +257,6 @@ namespace cache_detail {
 
 /// Calls of a cache with a body whose types are not those of GraphCache::run(), and what a cache has. For internal use.
 struct CacheAccess {
-  using Impl = GraphCache::Impl;
-  static Impl& of(GraphCache& cache) noexcept { return *cache.impl_; }
   static Outcome run(GraphCache& cache, const Call& call) { return cache.run_call(call); }
   static bool capture(GraphCache& cache, const Call& call) { return cache.capture_call(call); }
 };

@@ -15,8 +15,8 @@ namespace reprise {
 enum class LogLevel {
   off,      ///< nothing; no level of a message
   warning,  ///< errors met in destructors, which cannot throw, and probable mistakes; the default
-  /// Warnings, and the steps of each graph, a line each: when a capture begins, ends (with its nodes, the bytes of its
-  /// pool and its time), fails or is abandoned; instantiations, updates, and those that fail. Nothing of replays.
+  /// Warnings, and the steps of each graph, a line each: when a capture ends (with its nodes and the bytes of its
+  /// pool), fails or is abandoned; instantiations and updates. Nothing of replays.
   info,
 };
 

@@ -20,7 +20,6 @@
 #include "reprise/annotations.h"
 #include "reprise/batch.h"
 #include "reprise/breakable.h"
-#include "reprise/breakable_statistics.h"
 #include "reprise/cache_key.h"
 #include "reprise/cache_result.h"
 #include "reprise/cache_statistics.h"

@@ -80,7 +80,6 @@ void BreakableGraph::Impl::make_empty() noexcept {
   breaks.clear();
   last_launch = {};
   nodes = 0;
-  replays = 0;
   name.clear();
   state = State::empty;
 }
@@ -181,7 +180,6 @@ void BreakableGraph::Impl::replay(const StreamRef& stream) {
   const Running running(runner);
   breaks.run(stream, last_launch);
   replay_last(stream);
-  ++replays;
 }
 
 void BreakableGraph::Impl::replay_last(const StreamRef& stream) {
@@ -229,21 +227,6 @@ const CUDAGraph& BreakableGraph::segment(std::size_t number) const {
   return number < impl->breaks.size() ? impl->breaks[number].segment : impl->last;
 }
 
-BreakableStatistics BreakableGraph::statistics() const {
-  const auto impl = Impl::of(impl_, "BreakableGraph::statistics");
-  impl->require_ready("BreakableGraph::statistics");
-  BreakableStatistics counts;
-  counts.segments = impl->last_has_nodes ? 1 : 0;
-  counts.eager_parts = impl->breaks.size();
-  for (std::size_t i = 0; i < impl->breaks.size(); ++i) {
-    if (impl->breaks[i].has_nodes) ++counts.segments;
-    counts.result_bytes += impl->breaks[i].function->result_bytes();
-  }
-  counts.nodes = impl->nodes;
-  counts.replays = impl->replays;
-  return counts;
-}
-
 MempoolId BreakableGraph::pool() const {
   const auto impl = Impl::of(impl_, "BreakableGraph::pool");
   impl->require_ready("BreakableGraph::pool");
@@ -276,18 +259,6 @@ BreakableGraph breakable(const GraphOptions& options, CaptureBody body) {
 
 BreakableGraph breakable(CaptureBody body) {
   return breakable(GraphOptions{}, body);
-}
-
-void all_eager(const StreamRef& stream, CaptureBody body) {
-  constexpr const char* call = "all_eager";
-  require_body(call, body);
-  graphs::require_no_capture(call, stream);
-  const StreamGuard current(stream);
-  body(stream);
-}
-
-void all_eager(CaptureBody body) {
-  all_eager(current_stream(), body);
 }
 
 }  // namespace reprise

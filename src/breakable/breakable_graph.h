@@ -47,7 +47,6 @@ struct BreakableGraph::Impl {
   CUDAGraph last;  // the segment behind all breaks; the first that ends
   bool last_has_nodes = false;
   std::size_t nodes = 0;
-  std::atomic<std::uint64_t> replays{0};
   std::optional<CaptureReport> report;
 };
 

@@ -11,7 +11,7 @@
 
 namespace reprise::breakables {
 
-/// The streams that joined a capture by waits of this library, for texts that name those which were not joined again.
+/// The streams that joined a capture by waits of this library: a later segment refuses work for them.
 /// Thread-safe.
 class Forks {
  public:
@@ -23,20 +23,9 @@ class Forks {
   void stream_ends(const StreamRef& stream) noexcept;  ///< by the slot
   std::vector<StreamRef> streams() const;              ///< those that were noted
 
-  /// The work that nothing joins to the stream on which the capture began, a sentence each; empty if all is joined. To
-  /// be called while it is captured.
-  /// \param everything false: looks at the streams that were noted; true: at all nodes, too.
-  /// \throws BackendError
-  std::vector<std::string> unjoined(const captures::Found& found, bool everything) const;
-
  private:
-  struct Fork {
-    StreamRef stream;
-    std::vector<std::string> stack;  // of the first wait
-  };
-
   mutable std::mutex mutex_;  // guards the rest
-  std::vector<Fork> forks_;
+  std::vector<StreamRef> streams_;
 };
 
 }  // namespace reprise::breakables

@@ -105,28 +105,23 @@ std::size_t Recording::end_segment(bool is_last) {
   for (const StreamRef& each : forks_->streams())
     if (std::ranges::find(forks_before_, each, &Fork::stream) == forks_before_.end())
       forks_before_.push_back({each, backend::TrackedStream::find(each)});
-  end_capture(found);
+  end_capture();
   nodes_ += nodes.size();
   return nodes.size();
 }
 
-void Recording::end_capture(const captures::Found& found) {
+void Recording::end_capture() {
   GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
-  std::vector<std::string> unjoined;
-  if (found.part == captures::Part::own) unjoined = forks_->unjoined(found, plan_.options.report == ReportDetail::full);
   try {
     impl.end(plan_.call, plan_.frame);
   } catch (const CaptureError& error) {
     capturing_ = false;
-    if (unjoined.empty() || error.code() != ErrorCode::stream_capture_unjoined) throw;
-    CaptureReport report = error.report();
-    report.notes.insert(report.notes.end(), unjoined.begin(), unjoined.end());
-    impl.last_report = report;
+    if (error.code() != ErrorCode::stream_capture_unjoined) throw;
     throw CaptureError(error.code(),
                        text::format("{}\nA segment ends at each eager part and at the end of the body, and forks must "
-                                    "be joined there:\n{}",
-                                    error.what(), text::join(unjoined, "\n")),
-                       report);
+                                    "be joined there.",
+                                    error.what()),
+                       error.report());
   }
   capturing_ = false;
   impl.without_executable = false;

@@ -93,7 +93,7 @@ class Recording {
   void require_lasting(const eager_detail::Function& function) const;
   void begin_segment();
   std::size_t end_segment(bool is_last);
-  void end_capture(const captures::Found& found);
+  void end_capture();
   void run_segment_before();
   std::string segment_name(std::size_t number) const;
 

@@ -96,10 +96,8 @@ reprise_status reprise_graph_pool(const reprise_graph* graph, reprise_pool* pool
 reprise_status reprise_graph_memory_of(const reprise_graph* graph, reprise_graph_memory* memory) {
   return guarded("reprise_graph_memory_of", [&] {
     const reprise::GraphMemory found = graph_of(graph).memory();
-    const reprise::GraphMemoryEstimate& estimate = found.estimate;
-    write_results({0, found.nodes, found.pool.reserved_bytes, found.pool.allocated_bytes,
-                   estimate.template_host_bytes + estimate.executable_host_bytes,
-                   estimate.template_device_bytes + estimate.executable_device_bytes},
+    write_results({0, found.nodes, found.pool.reserved_bytes, found.pool.allocated_bytes, found.estimate.host_bytes,
+                   found.estimate.device_bytes},
                   memory);
   });
 }

@@ -38,7 +38,7 @@ void GraphCache::Impl::evict(Record& record, RecaptureCause cause_of_release) {
   constexpr std::size_t few_replays = 4;
   constexpr unsigned most_doublings = 10;
   const Clock::time_point begin = Clock::now();
-  const bool short_life = cause_of_release != RecaptureCause::evicted_age && record.hits < few_replays;
+  const bool short_life = record.hits < few_replays;
   record.short_lives = short_life ? std::min(record.short_lives + 1, most_doublings + 1) : 0;
   record.wait = short_life ? (std::size_t{1} << (record.short_lives - 1)) - 1 : 0;
   record.evicted = cause_of_release;
@@ -47,22 +47,9 @@ void GraphCache::Impl::evict(Record& record, RecaptureCause cause_of_release) {
   count(counts.evictions, begin);
 }
 
-void GraphCache::Impl::release_old() {
-  if (has_leftovers) {
-    memory::ReleaseQueue::drain();
-    has_leftovers = pool_bytes() > pool_before;
-  }
-  if (!has_age) return;
-  const Clock::time_point time = clock_now();
-  // Without signed overflow, whatever the clock returns.
-  const auto is_old = [&](const Record& record) {
-    if (time <= record.time) return false;
-    const auto count = [](Clock::duration duration) { return static_cast<std::uint64_t>(duration.count()); };
-    return count(time.time_since_epoch()) - count(record.time.time_since_epoch()) >
-           count(std::chrono::duration_cast<Clock::duration>(options.max_age));
-  };
-  for (Record* oldest = records.oldest(); oldest != nullptr && is_old(*oldest); oldest = records.oldest())
-    evict(*oldest, RecaptureCause::evicted_age);
+void GraphCache::Impl::release_leftovers() {
+  memory::ReleaseQueue::drain();
+  has_leftovers = pool_bytes() > pool_before;
 }
 
 void GraphCache::Impl::make_room() {
@@ -84,8 +71,7 @@ bool GraphCache::Impl::would_thrash(const Record& record) {
   return last_released != nullptr && record.last_use != 0 && last_released->last_use > record.last_use;
 }
 
-// Among more keys than are remembered, one that is not known may be one that has been called before: its graph would
-// be gone again before the next call of it. Its next call is judged by this one.
+// An unknown key may be one whose record was dropped. Capturing it at once could thrash, so its second call decides.
 bool GraphCache::Impl::may_be_forgotten() const {
   return records.has_forgotten() && (evicts_for_bytes || records.entries() >= options.max_entries);
 }
@@ -94,9 +80,9 @@ void GraphCache::Impl::warn_of_thrashing(const CacheKey& key, bool needs_capture
   if (std::exchange(warned_of_thrashing, true)) return;
   const std::string bounds = text::format(
       "the cache holds {} graphs (max_entries = {}) with {} bytes (max_bytes = {}), and remembers "
-      "{} keys without one (max_keys = {}). Raise the bound that is reached, or map more calls to one key "
+      "{} keys without one. Raise the bound that is reached, or map more calls to one key "
       "(padding). Further keys are not reported; statistics() counts them.",
-      records.entries(), options.max_entries, bytes(), max_bytes, records.others(), options.max_keys);
+      records.entries(), options.max_entries, bytes(), max_bytes, records.others());
   if (needs_capture)
     warn(
         text::format("GraphCache: key {} is captured again, and takes the place of another graph that is in use. A "
@@ -205,7 +191,6 @@ void GraphCache::Impl::keep_within_bytes(Record& fresh, std::uint64_t added) {
     fresh.too_large = true;
     memory::ReleaseQueue::drain();
   }
-  // Without an entry, the record may be erased when others lose theirs.
   const bool has_entry = fresh.entry != nullptr;
   const std::size_t own = has_entry ? 1 : 0;
   while (bytes() > max_bytes && records.entries() > own) evict(*records.oldest(), RecaptureCause::evicted_bytes);

@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "cache/graph_cache_impl.h"
-#include "reprise/graph_diff.h"
 #include "text/format.h"
 #include "text/size.h"
 
@@ -36,8 +34,6 @@ const char* text_of(RecaptureCause cause) {
       return "evicted, max_entries";
     case RecaptureCause::evicted_bytes:
       return "evicted, max_bytes";
-    case RecaptureCause::evicted_age:
-      return "evicted, max_age";
     case RecaptureCause::forgotten:
       return "forgotten";
   }
@@ -62,18 +58,16 @@ const char* text_of(EagerCause cause) {
 
 }  // namespace
 
-void GraphCache::Impl::add_reason(RecaptureCause why, std::string annotation, std::string field) {
-  auto reason = std::tuple(why, std::move(annotation), std::move(field));
-  if (reasons.size() >= most_reasons && !reasons.contains(reason)) reason = {why, "", "further fields"};
+void GraphCache::Impl::add_reason(RecaptureCause why, std::string field) {
+  auto reason = std::pair(why, std::move(field));
+  if (reasons.size() >= most_reasons && !reasons.contains(reason)) reason = {why, "further fields"};
   ++reasons[std::move(reason)];
 }
 
-void GraphCache::Impl::count_recapture(const Record& record, caches::Entry& entry) {
+void GraphCache::Impl::count_recapture(const Record& record) {
   if (counts.captures.number == 0) return;
-  if (record.evicted) return add_reason(*record.evicted, "", "");
-  if (records.take_forgotten(record.key)) return add_reason(RecaptureCause::forgotten, "", "");
+  if (record.evicted) return add_reason(*record.evicted, "");
   const std::vector<std::string> fields = record.key.field_texts();
-  Record* nearest = nullptr;
   std::vector<std::string> of_nearest;
   std::size_t fewest = SIZE_MAX, compared = 0;
   for (Record& each : records.captured()) {
@@ -82,47 +76,23 @@ void GraphCache::Impl::count_recapture(const Record& record, caches::Entry& entr
     const std::size_t differ = count_differences_of(fields, others);
     if (differ >= fewest) continue;
     fewest = differ;
-    nearest = &each;
     of_nearest = std::move(others);
   }
-  if (nearest == nullptr) return add_reason(RecaptureCause::new_key, "", "");
-  if (fields.size() != of_nearest.size()) add_reason(RecaptureCause::new_key, "", "number of fields");
+  if (compared == 0) return add_reason(RecaptureCause::new_key, "");
+  if (fields.size() != of_nearest.size()) add_reason(RecaptureCause::new_key, "number of fields");
   for (std::size_t i = 0; i < std::min(fields.size(), of_nearest.size()); ++i)
-    if (fields[i] != of_nearest[i]) add_reason(RecaptureCause::new_key, "", caches::field_name(options.key_fields, i));
-  if (options.explain) count_differences(RecaptureCause::new_key, *nearest->entry, entry);
-}
-
-void GraphCache::Impl::count_differences(RecaptureCause why, caches::Entry& before, caches::Entry& now) try {
-  std::set<std::pair<std::string, std::string>> places;  // each once for a capture
-  const std::vector<CUDAGraph*> graphs_before = before.graphs(), graphs_now = now.graphs();
-  if (graphs_before.size() != graphs_now.size()) places.emplace("eager parts", "number");
-  for (std::size_t i = 0; i < std::min(graphs_before.size(), graphs_now.size()); ++i)
-    for (const GraphDifference& each : diff(*graphs_before[i], *graphs_now[i])) {
-      const ComparedNode& node = each.second ? *each.second : *each.first;
-      if (graphs_now[i] == &now.graph() && now.copies_results_in(node) && each.field.ends_with("destination"))
-        continue;  // each entry has memory of its own for them
-      const auto name = node.annotation.find("name");
-      std::string field = each.field;
-      if (each.kind == DifferenceKind::node_added) field = "node added";
-      if (each.kind == DifferenceKind::node_removed) field = "node removed";
-      if (field.empty()) field = "node";
-      places.emplace(name != node.annotation.end() ? name->second : node.name, std::move(field));
-    }
-  for (const auto& [annotation, field] : places) add_reason(why, annotation, field);
-} catch (const Error& error) {
-  warn(text::format("GraphCacheOptions::explain could not compare two graphs: {}", error.what()));
+    if (fields[i] != of_nearest[i]) add_reason(RecaptureCause::new_key, caches::field_name(options.key_fields, i));
 }
 
 GraphCacheStatistics GraphCache::Impl::statistics() {
   GraphCacheStatistics now = counts;
-  now.hits = {hits, hit_time.of(hits)};
+  now.hits = hits;
   now.entries = records.entries();
   now.keys = records.others();
   now.pool_bytes = pool_bytes();
   now.entry_bytes = entry_bytes();
   now.max_bytes = max_bytes;
-  for (const auto& [reason, number] : reasons)
-    now.recaptures.push_back({std::get<0>(reason), std::get<1>(reason), std::get<2>(reason), number});
+  for (const auto& [reason, number] : reasons) now.recaptures.push_back({reason.first, reason.second, number});
   std::ranges::stable_sort(now.recaptures, std::ranges::greater(), &RecaptureReason::number);
   return now;
 }
@@ -134,7 +104,7 @@ std::string GraphCacheStatistics::str() const {
     const double each = count.number == 0 ? 0 : total * 1e3 / static_cast<double>(count.number);
     table += text::format("{:<42}{:>9}{:>11.3f} ms{:>9.2f} us\n", name, count.number, total, each);
   };
-  add("hits", hits);
+  table += text::format("{:<42}{:>9}\n", "hits", hits);
   add("captures", captures);
   add("captures that failed", failed_captures);
   add("checks", checks);
@@ -148,9 +118,8 @@ std::string GraphCacheStatistics::str() const {
   table += text::format("memory: {} in the pool, {} of entries, at most {}\n", text::size_text(pool_bytes),
                         text::size_text(entry_bytes), text::size_text(max_bytes));
   for (const RecaptureReason& each : recaptures)
-    table += text::format("recaptures: {}{}{}: {}\n", text_of(each.cause),
-                          each.annotation.empty() ? "" : ", in " + each.annotation,
-                          each.field.empty() ? "" : ", " + each.field, each.number);
+    table += text::format("recaptures: {}{}: {}\n", text_of(each.cause), each.field.empty() ? "" : ", " + each.field,
+                          each.number);
   return table;
 }
 

@@ -13,7 +13,7 @@
 #include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/ordered_replay.h"
-#include "graph/resources/runtime_estimate.h"
+#include "graph/resources/graph_counts.h"
 #include "memory/copy_nodes.h"
 #include "reprise/batch.h"
 #include "text/format.h"
@@ -117,7 +117,7 @@ std::uint64_t missing_memory(const std::exception& error) noexcept {
   return at_error.requested > at_error.device_free ? at_error.requested - at_error.device_free : 1;
 }
 
-Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run)
+Entry::Entry(Shared& shared, const Call& call, std::string key, const StreamRef* run)
     : shared_(shared),
       identity_(call.body.identity()),
       returns_(call.body.returns()),
@@ -134,7 +134,7 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, bool instantiate
   }
   lender_ = std::make_shared<Lender>(shared.device);
   lender_->key = std::move(key);
-  capture(graph_, call, at, instantiate, run);
+  capture(graph_, call, at, /*instantiate=*/true, run);
   require_no_parameters();
   needs_capture_ = has_control_flow();
   captured_ = true;
@@ -472,12 +472,6 @@ std::uint64_t Entry::bytes() const noexcept {
   for (const Input& input : inputs_)
     if (input.memory != nullptr) bytes += input.memory->size_bytes();
   return bytes;
-}
-
-void instantiate_captured(Entry& entry) {
-  graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(entry.graph(), "GraphCache::warm");
-  const std::lock_guard lock(impl.launch_mutex);
-  if (impl.exec == nullptr) impl.instantiate("GraphCache::warm");
 }
 
 }  // namespace reprise::caches

@@ -16,7 +16,7 @@
 #include "breakable/breaks.h"
 #include "cache/input_uses.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/resources/live_graphs.h"
+#include "graph/resources/graph_counts.h"
 #include "memory/lifetime/last_launch.h"
 #include "reprise/batch.h"
 #include "reprise/cache_body.h"
@@ -110,10 +110,9 @@ void copy_behind(const char* done_and_missing, Copy&& copy) try {
 class Entry {
  public:
   /// \param key as text.
-  /// \param instantiate false: the first launch does it, or instantiate_captured().
   /// \param run where eager parts run; null: nothing may take effect.
   /// \throws CaptureFailed; what the body throws.
-  Entry(Shared& shared, const Call& call, std::string key, bool instantiate, const StreamRef* run);
+  Entry(Shared& shared, const Call& call, std::string key, const StreamRef* run);
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
 
@@ -157,14 +156,8 @@ class Entry {
   /// \throws as the constructor.
   std::string check(const Call& call);
 
-  /// The graph; empty if the body captured itself.
-  CUDAGraph& graph() noexcept { return graph_; }
   /// The graphs of all segments, in order; one for a body without eager parts.
   std::vector<CUDAGraph*> graphs();
-  /// True for the node of graph() that copies results to memory of the entry.
-  bool copies_results_in(const ComparedNode& node) const {
-    return result_bytes_ != 0 && node.index + 1 == graph_.node_count();
-  }
   std::uint64_t bytes() const noexcept;  ///< of device memory outside of the pool
   graphs::GraphCounts counts() const;    ///< of the graph, or of all graphs of a body with eager parts
 
@@ -230,9 +223,6 @@ class Entry {
   bool needs_capture_ = false;
   CUDAGraph graph_;
 };
-
-/// For an entry that was not instantiated, on any thread. \throws BackendError
-void instantiate_captured(Entry& entry);
 
 /// Runs the body on the current stream, with the inputs of the call, padded if it is a padded one.
 /// \throws what the body throws; BackendError, OutOfMemoryError.

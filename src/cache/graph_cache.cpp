@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "cache/graph_cache_impl.h"
-#include "graph/resources/runtime_estimate.h"
+#include "graph/resources/graph_counts.h"
 #include "text/format.h"
 #include "text/require_named.h"
 
@@ -18,8 +18,6 @@ void refuse_option(const char* name, const char* expected) {
 
 GraphCacheOptions checked_options(GraphCacheOptions options) {
   if (options.max_entries == 0) refuse_option("GraphCacheOptions::max_entries", "at least 1");
-  if (options.max_keys == 0) refuse_option("GraphCacheOptions::max_keys", "at least 1");
-  if (options.max_age.count() < 0) refuse_option("GraphCacheOptions::max_age", "0 or more");
   text::require_named("GraphCacheOptions::inputs", options.inputs, {CacheInputs::patch, CacheInputs::copy},
                       "CacheInputs::patch or CacheInputs::copy");
   text::require_named("GraphCacheOptions::outputs", options.outputs, {CacheOutputs::alias, CacheOutputs::copy},
@@ -46,9 +44,8 @@ GraphCache::Impl::Impl(GraphCacheOptions wanted, const Device& device)
     : options(checked_options(std::move(wanted))),
       max_bytes(options.max_bytes != 0 ? options.max_bytes : device.memory_info().total / 4),
       check_every(options.check_every),
-      has_age(options.max_age.count() != 0),
       shared(options, device),
-      records(options.max_keys) {}
+      records(options.max_entries) {}
 
 GraphCache::GraphCache(GraphCacheOptions options, Device device)
     : impl_(std::make_unique<Impl>(std::move(options), device)) {}
@@ -77,7 +74,7 @@ std::size_t GraphCache::padded_length(std::size_t length) const {
 
 bool GraphCache::forget(const CacheKey& key) {
   const Impl::Lock lock(*impl_, "GraphCache::forget");
-  return impl_->records.erase(key);
+  return impl_->records.forget(key);
 }
 
 void GraphCache::clear() {

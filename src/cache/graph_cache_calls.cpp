@@ -50,15 +50,13 @@ void require_function(const caches::Call& call, const char* name) {
   constexpr const char* name = "GraphCache::run";
   const StreamRef stream = require_outside_of_captures(name);
   Lock lock(*this, name);
-  caches::SampledTime::Step hit(hit_time);
-  if (has_age || has_leftovers) [[unlikely]]
-    release_old();
+  if (has_leftovers) [[unlikely]]
+    release_leftovers();
   Outcome outcome;
   Record* const record = records.find(call.key);
   if (record != nullptr && record->entry != nullptr) [[likely]] {
-    if (replay(*record, call, stream, hit, outcome)) [[likely]] {
+    if (replay(*record, call, stream, outcome)) [[likely]] {
       ++hits;
-      hit.done();
       return outcome;
     }
   } else {
@@ -70,12 +68,11 @@ void require_function(const caches::Call& call, const char* name) {
 }
 
 [[gnu::hot]] inline bool GraphCache::Impl::replay(Record& record, const Call& call, const StreamRef& stream,
-                                                  caches::SampledTime::Step& hit, Outcome& outcome) {
+                                                  Outcome& outcome) {
   Entry& entry = *record.entry;
   entry.require_fits(call, "GraphCache::run");
   if (check_every != 0 && (record.hits + 1) % check_every == 0 && entry.can_be_checked()) [[unlikely]] {
     if (!check(record, call)) return false;
-    hit.begin_again();
   }
   const bool same_stream = shared.last_launch.was_on(stream);
   if ((!same_stream && !shared.last_launch.order_before(stream)) || !entry.order_behind_readers(stream)) [[unlikely]] {
@@ -163,32 +160,32 @@ bool GraphCache::Impl::note_broken(const CacheKey& key) {
   return ++record.breaks < most_breaks;
 }
 
-std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, bool instantiate, const StreamRef* run) {
+std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, const StreamRef* run) {
   // Set while the capture is underway: it may fail with any exception.
   const bool had_leftovers = std::exchange(has_leftovers, has_leftovers || run != nullptr);
-  std::shared_ptr<Entry> made = capture_entry(call, instantiate, run);
+  std::shared_ptr<Entry> made = capture_entry(call, run);
   has_leftovers = had_leftovers;
   return made;
 }
 
-std::shared_ptr<Entry> GraphCache::Impl::capture_entry(const Call& call, bool instantiate, const StreamRef* run) try {
+std::shared_ptr<Entry> GraphCache::Impl::capture_entry(const Call& call, const StreamRef* run) try {
   // A framework refuses a pool in which a result of a released entry still lives.
   if (shared.captured_themselves && records.entries() == 0 && pool_captures > 0) begin_pool();
   ++pool_captures;
   pool_before = pool_bytes();
-  return std::make_shared<Entry>(shared, call, key_text(call.key), instantiate, run);
+  return std::make_shared<Entry>(shared, call, key_text(call.key), run);
 } catch (const Error& error) {  // around the capture: no memory for the inputs, for example
   throw CaptureFailed{.failure = {error.what()}, .missing = caches::missing_memory(error)};
 }
 
 std::shared_ptr<Entry> GraphCache::Impl::capture_in_room(const Call& call, const StreamRef& stream) {
   try {
-    return capture(call, /*instantiate=*/true, &stream);
+    return capture(call, &stream);
   } catch (const CaptureFailed& failure) {
     if (failure.missing == 0 || failure.after_effects != nullptr) throw;
     if (!release_idle(records.find(call.key), failure.missing)) throw;
   }
-  return capture(call, /*instantiate=*/true, &stream);
+  return capture(call, &stream);
 }
 
 namespace {
@@ -244,7 +241,7 @@ bool GraphCache::Impl::capture_and_replay(const Call& call, const StreamRef& str
     refuse_eager_run(record);
   }
   outcome = entry->launch(stream, call);
-  count_recapture(records.find_or_add(call.key), *entry);
+  count_recapture(records.find_or_add(call.key));
   count(counts.captures, begin);
   make_room();  // now that nothing fails any more
   Record& record = records.find_or_add(call.key);
@@ -300,7 +297,6 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
   for (const caches::InputMemory& each : call.inputs) (void)caches::padded_bytes(each, call.lengths);
   const Clock::time_point begin = Clock::now();
   const Lock lock(*this, name);
-  if (has_age) release_old();
   if (const Record* const known = records.find(call.key)) {
     if (known->entry != nullptr) {
       known->entry->require_fits(call, name);
@@ -309,10 +305,9 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     if (known->failure != nullptr) return false;
   }
   if (records.entries() >= options.max_entries) return false;
-  const bool later = warming.load(std::memory_order_relaxed) == std::this_thread::get_id();
   std::shared_ptr<Entry> entry;
   try {
-    entry = capture(call, !later, /*run=*/nullptr);
+    entry = capture(call, /*run=*/nullptr);
   } catch (CaptureFailed& failure) {
     if (failure.needs_effects) return false;
     if (failure.by_others && failure.after_effects == nullptr) {
@@ -333,11 +328,10 @@ bool GraphCache::Impl::capture_ahead(const Call& call) {
     return false;
   }
   Record& record = records.find_or_add(call.key);
-  count_recapture(record, *entry);
-  set_entry(record, entry);
+  count_recapture(record);
+  set_entry(record, std::move(entry));
   note_use(record);
   count(counts.captures, begin);
-  if (later) instantiate_later(std::move(entry));
   return true;
 }
 

@@ -4,17 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
-#include <tuple>
+#include <utility>
 
 #include "backend/objects/thread_tag.h"
 #include "cache/entry.h"
 #include "cache/records.h"
-#include "cache/sampled_time.h"
 #include "graph/launch_mutex.h"
 #include "reprise/graph_cache.h"
 
@@ -42,16 +39,15 @@ struct GraphCache::Impl {
   Outcome run(const Call& call);
   bool capture_ahead(const Call& call);
   /// Replays the entry of a record; false if the call must run eagerly, for a reason that is set.
-  bool replay(Record& record, const Call& call, const StreamRef& stream, caches::SampledTime::Step& hit,
-              Outcome& outcome);
+  bool replay(Record& record, const Call& call, const StreamRef& stream, Outcome& outcome);
   /// As capture(), for a run. Without memory for it, releases idle entries and captures once more.
   std::shared_ptr<caches::Entry> capture_in_room(const Call& call, const StreamRef& stream);
   /// Captures and replays; false likewise.
   bool capture_and_replay(const Call& call, const StreamRef& stream, Outcome& outcome);
   Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);
   /// \param run where eager parts of the body run; null: nothing may take effect.
-  std::shared_ptr<caches::Entry> capture(const Call& call, bool instantiate, const StreamRef* run);
-  std::shared_ptr<caches::Entry> capture_entry(const Call& call, bool instantiate, const StreamRef* run);
+  std::shared_ptr<caches::Entry> capture(const Call& call, const StreamRef* run);
+  std::shared_ptr<caches::Entry> capture_entry(const Call& call, const StreamRef* run);
   /// False if the body could not be captured: `failed` has the reason, and the call runs eagerly.
   bool check(Record& record, const Call& call);
   /// True if this call captures the key; otherwise the reason is set.
@@ -65,18 +61,14 @@ struct GraphCache::Impl {
   StreamRef require_outside_of_captures(const char* name) const;
   void note_use(Record& record) {
     record.last_use = ++calls;
-    if (has_age) [[unlikely]]
-      record.time = clock_now();
     records.used(record);
   }
-  Clock::time_point clock_now() const { return options.clock ? options.clock() : Clock::now(); }
 
   // --- Bounds: bounds.cpp ------------------------------------------------------------------------------------------
   std::uint64_t pool_bytes() const;
   std::uint64_t entry_bytes();
   std::uint64_t bytes() { return pool_bytes() + entry_bytes(); }
-  /// Releases entries that are too old, and the leftovers of a failed capture.
-  void release_old();
+  void release_leftovers();
   /// Releases entries until there is room for one more.
   void make_room();
   void evict(Record& record, RecaptureCause cause);
@@ -111,9 +103,8 @@ struct GraphCache::Impl {
     what.time += Clock::now() - since;
   }
   /// Counts a recapture, before its entry is stored.
-  void count_recapture(const Record& record, caches::Entry& entry);
-  void count_differences(RecaptureCause cause, caches::Entry& before, caches::Entry& now);
-  void add_reason(RecaptureCause cause, std::string annotation, std::string field);
+  void count_recapture(const Record& record);
+  void add_reason(RecaptureCause cause, std::string field);
   GraphCacheStatistics statistics();
 
   std::string key_text(const CacheKey& key) const;
@@ -126,9 +117,7 @@ struct GraphCache::Impl {
   std::uint64_t calls = 0;
   std::uint64_t hits = 0;
   const std::size_t check_every;  // of the options
-  const bool has_age;             // the options limit it
   bool has_leftovers = false;     // what ran of a failed capture holds memory of the pool, until it is over
-  caches::SampledTime hit_time;
   caches::Shared shared;
   caches::Records records;          // after `shared`, whose streams outlive the entries
   std::uint64_t pool_captures = 0;  // in the present pool
@@ -140,14 +129,12 @@ struct GraphCache::Impl {
   std::uint64_t calls_without_hit = 0;  // since `hits_before`
   std::uint64_t hits_before = 0;
   bool evicts_for_bytes = false;  // entries were released because of the bytes
-  GraphCacheStatistics counts;    // but for hits: `hits` and hit_time
-  std::map<std::tuple<RecaptureCause, std::string, std::string>, std::uint64_t> reasons;
+  GraphCacheStatistics counts;    // but for hits
+  std::map<std::pair<RecaptureCause, std::string>, std::uint64_t> reasons;
 
   // Why the current call runs eagerly.
   EagerCause cause = EagerCause::counted;
   std::shared_ptr<const CacheFailure> failed;
-  std::atomic<std::thread::id> warming{};  // the thread that is in warm(), with threads that instantiate
-  std::function<void(std::shared_ptr<caches::Entry>)> instantiate_later;
 };
 
 /// Holds the mutex. Refused on a thread that holds it already: in a body that the cache captures, and in hooks of its

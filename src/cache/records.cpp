@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/records.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace reprise::caches {
@@ -32,28 +31,23 @@ void Records::limit_others() {
   }
 }
 
-bool Records::erase(const CacheKey& key) {
+void Records::add_forgotten(const CacheKey& key) {
+  Record& record = find_or_add(key);
+  record.evicted = RecaptureCause::forgotten;
+  record.had_graph = true;
+}
+
+bool Records::forget(const CacheKey& key) {
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return false;
   const auto record = found->second;
-  note_forgotten(*record);
+  const bool was_known = record->entry != nullptr || record->failure != nullptr || record->last_use != 0;
+  const bool had_graph = record->had_graph;
   by_key_.erase(found);
   std::list<Record>& list = list_of(*record);
   list.erase(record);
-  return true;
-}
-
-void Records::note_forgotten(const Record& record) {
-  if (!record.had_graph) return;
-  forgotten_.push_back(record.key);
-  if (forgotten_.size() > max_others_) forgotten_.pop_front();
-}
-
-bool Records::take_forgotten(const CacheKey& key) {
-  const auto found = std::ranges::find(forgotten_, key);
-  if (found == forgotten_.end()) return false;
-  forgotten_.erase(found);
-  return true;
+  if (had_graph) add_forgotten(key);
+  return was_known;
 }
 
 std::vector<const CacheKey*> Records::last_used(std::size_t most) const {
@@ -66,11 +60,12 @@ std::vector<const CacheKey*> Records::last_used(std::size_t most) const {
 }
 
 void Records::clear() {
-  for (const std::list<Record>* const list : {&others_, &captured_})
-    for (const Record& record : *list) note_forgotten(record);
+  std::list<Record> all = std::move(others_);
+  all.splice(all.end(), captured_);
   by_key_.clear();
-  captured_.clear();
   others_.clear();
+  for (const Record& record : all)
+    if (record.had_graph) add_forgotten(record.key);
   has_forgotten_ = false;
 }
 

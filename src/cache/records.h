@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
 #include <optional>
@@ -22,17 +20,19 @@ namespace reprise::caches {
 /// The name of a field of keys, or its number.
 std::string field_name(const std::vector<std::string>& names, std::size_t field);
 
+/// The number of keys without a graph that are remembered, besides those that lose theirs at once.
+inline constexpr std::size_t most_keys = 4096;
+
 /// The record of one key in a cache; GraphCache lists its states.
 struct Record {
   explicit Record(const CacheKey& its_key) : key(its_key) {}
 
   // Members that a hit touches come first.
-  std::shared_ptr<Entry> entry = {};  // captured; shared with threads that instantiate it
+  std::shared_ptr<Entry> entry = {};  // captured; shared with calls that run eagerly instead
   std::size_t hits = 0;               // since the capture
   std::uint64_t last_use = 0;         // number of the call among those of the cache; 0: none
   const CacheKey key;
   std::size_t calls = 0;                             // eager ones, of a key that is counted
-  std::chrono::steady_clock::time_point time{};      // of it, with GraphCacheOptions::max_age
   std::shared_ptr<const CacheFailure> failure = {};  // set: always eager
   bool too_large = false;                            // because of the bytes alone
   std::optional<RecaptureCause> evicted = {};        // why it has no graph any more
@@ -48,8 +48,8 @@ struct Record {
 /// until the record is erased. One thread at a time.
 class Records {
  public:
-  /// \param max_others the number of records without a graph that are kept.
-  explicit Records(std::size_t max_others) : max_others_(max_others) {}
+  /// \param max_entries the number of records with a graph.
+  explicit Records(std::size_t max_entries) : max_others_(most_keys + max_entries) {}
 
   Record* find(const CacheKey& key) {
     if (!captured_.empty() && captured_.front().key == key) [[likely]]
@@ -58,10 +58,11 @@ class Records {
   }
   /// The record of the key, a new one if there is none; the one that has been without use for longest is erased.
   Record& find_or_add(const CacheKey& key);
-  bool erase(const CacheKey& key);
+  /// The record is as that of a new key, but for RecaptureCause::forgotten if it has, or had, a graph. \returns false
+  /// if there is none, or it was forgotten before.
+  bool forget(const CacheKey& key);
+  /// As forget() for all keys.
   void clear();
-  /// True if the key was erased when it had, or had had, a graph, and that is remembered; it is not any more then.
-  bool take_forgotten(const CacheKey& key);
 
   /// The record is the last one that was used.
   void used(Record& record) {
@@ -89,12 +90,11 @@ class Records {
   Record* find_by_hash(const CacheKey& key);
   void move_to_front(Record& record);
   void limit_others();
-  void note_forgotten(const Record& record);
+  void add_forgotten(const CacheKey& key);
 
   const std::size_t max_others_;
   bool has_forgotten_ = false;
   std::list<Record> captured_, others_;
-  std::deque<CacheKey> forgotten_;  // those with a graph, the last ones; at most `max_others_`
   std::unordered_map<CacheKey, std::list<Record>::iterator, Hash> by_key_;
 };
 

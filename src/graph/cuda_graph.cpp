@@ -79,11 +79,6 @@ bool any_hook(const GraphHooks& hooks) {
 }
 
 void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const {
-  logging_refusal(wanted.name, [&] { require_can_begin_unlogged(call, wanted, stream); });
-}
-
-void CUDAGraph::Impl::require_can_begin_unlogged(const char* call, const GraphOptions& wanted,
-                                                 const StreamRef* stream) const {
   refuse_in_own_hook(call);
   require(call, {State::empty});
   if (wanted.discard_template && keeps(wanted) == KeepGraph::yes)
@@ -163,14 +158,8 @@ void CUDAGraph::Impl::begin(const char* call, const StreamRef& stream, const Gra
   pool = wanted.pool ? wanted.pool : memory::new_capture_pool_id();
   if (wanted.pool) memory::return_held_back_blocks(stream.device());
   or_make_empty([&] {
-    capture_timer.reset();
-    const graphs::StepTimer begins;
     capture.emplace(stream, options, pool, listeners.in_order());
-    logging_refusal(options.name, [&] { capture->begin(call); });
-    if (begins) [[unlikely]] {
-      capture_timer = begins;
-      log_capture_began();
-    }
+    capture->begin(call);
     keep = keeps(wanted);
     if (any_hook(options.hooks)) option_hooks = hooks.add(std::exchange(options.hooks, {}));
   });
@@ -209,8 +198,7 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     template_graph = captured.template_graph;
     const memory::NodeMemory* const left = listeners.pool().node_memory();
     counted.captured(*device, captured.nodes, left != nullptr ? left->bytes() : 0);
-    if (capture_timer) [[unlikely]]
-      log_capture_ended();
+    log_capture_ended();
     of_executables = std::move(captured.of_executables);
     in_replays = std::move(captured.in_replays);
     may_discard = may_discard && !captured.needs_template;
@@ -303,8 +291,7 @@ void CUDAGraph::Impl::make_empty(const char* error) noexcept {
       capture->unwind();
       last_report = capture->take_report();
       capture.reset();
-      if (capture_timer) [[unlikely]]
-        log_capture_left(error);
+      log_capture_left(error);
     }
     for (graphs::CaptureListener* const listener : listeners.in_order()) listener->reset();
     hooks.reset();

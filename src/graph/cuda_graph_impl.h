@@ -24,10 +24,9 @@
 #include "graph/listeners/listeners.h"
 #include "graph/nodes/node_changes.h"
 #include "graph/parameters/parameters.h"
+#include "graph/resources/graph_counts.h"
 #include "graph/resources/graph_resources.h"
-#include "graph/resources/live_graphs.h"
 #include "graph/shared_template.h"
-#include "graph/step_timer.h"
 #include "graph/update_refusal.h"
 #include "reprise/graph.h"
 
@@ -106,7 +105,6 @@ struct CUDAGraph::Impl {
   /// Throws UsageError if a capture with these options cannot begin. `stream` is the one to capture, null if it is to
   /// be an internal one; whether it is capturing is not checked here. Changes nothing.
   void require_can_begin(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
-  void require_can_begin_unlogged(const char* call, const GraphOptions& wanted, const StreamRef* stream) const;
   /// A framework that was installed since this graph was made takes part from now on. Only while it is empty.
   void join_framework() {
     if (state == State::empty && !in_own_hook()) listeners.join_framework();
@@ -171,7 +169,6 @@ struct CUDAGraph::Impl {
   /// Makes an executable of the template; it replaces the previous one, if any. Needs `launch_mutex` where a
   /// replay may run. If it fails, nothing has changed.
   void make_executable(StreamHandle upload_stream);
-  void make_executable_unlogged(StreamHandle upload_stream);
   /// The same for a graph that was captured, which is `ready` then; an upload that the options request goes to an
   /// internal stream.
   void make_ready();
@@ -215,38 +212,10 @@ struct CUDAGraph::Impl {
   void upload(const StreamRef& stream);
 
   // --- The log: cuda_graph_log.cpp ------------------------------------------------------------------------------
-  // To be called only where the StepTimer of the step is true, or there is a capture_timer.
-  void log_capture_began() const noexcept;
+  // Does nothing unless LogLevel::info is logged.
   void log_capture_ended() const noexcept;                  // while there is a template
   void log_capture_left(const char* error) const noexcept;  // as make_empty()
-  /// Logs a step with its time. \param what precedes the time: "instantiated in".
-  void log_step(const graphs::StepTimer& time, std::string_view what) const noexcept;
-  void log_failure(const graphs::StepTimer& time, const char* step, const std::exception& error) const noexcept;
   void log_line(std::string_view what, std::string_view detail = {}) const noexcept;
-  /// Logs that a capture did not begin. \param name of the graph, from the options of that capture.
-  void log_refusal(const std::string& name, const std::exception& error) const noexcept;
-  /// Calls `step`, which refuses captures, and logs that it did.
-  template <class Step>
-  void logging_refusal(const std::string& name, const Step& step) const {
-    try {
-      step();
-    } catch (const std::exception& error) {
-      if (const graphs::StepTimer logged; logged) log_refusal(name, error);
-      throw;
-    }
-  }
-  /// Calls `step`, and logs that it was done or that it failed.
-  template <class Step>
-  void logging(const char* done, const char* name, const Step& step) const {
-    const graphs::StepTimer time;
-    try {
-      step();
-    } catch (const std::exception& error) {
-      if (time) log_failure(time, name, error);
-      throw;
-    }
-    if (time) log_step(time, done);
-  }
 
   // --- The nodes: nodes/ ----------------------------------------------------------------------------------------
   /// What views of the graph's nodes refer to, until it is empty.
@@ -317,7 +286,6 @@ struct CUDAGraph::Impl {
   GraphOptions options;
   MempoolId pool;
   std::optional<graphs::ActiveCapture> capture;
-  std::optional<graphs::StepTimer> capture_timer;  // of a capture that began and is logged
   GraphHandle template_graph = nullptr;
   std::shared_ptr<graphs::SharedTemplate> shared_template;  // owns it, once another graph may need it, too
   std::shared_ptr<graphs::SharedTemplate> values_of;  // after update(): where the values came from; null: from here

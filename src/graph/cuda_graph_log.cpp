@@ -39,35 +39,21 @@ std::string node_count_text(backend::Backend& backend, GraphHandle template_grap
 }  // namespace
 
 void CUDAGraph::Impl::log_line(std::string_view what, std::string_view detail) const noexcept try {
+  if (log_level() < LogLevel::info) return;
   log_message(LogLevel::info, text::format("graph {}{}: {}{}", graph_id, in_quotes(options.name), what, detail));
 } catch (...) {
 }
 
-void CUDAGraph::Impl::log_refusal(const std::string& name, const std::exception& error) const noexcept try {
-  log_message(LogLevel::info,
-              text::format("graph {}{}: capture refused: {}", graph_id, in_quotes(name), first_line(error.what())));
-} catch (...) {
-}
-
-void CUDAGraph::Impl::log_capture_began() const noexcept try {
-  const captures::Capture& underway = capture->capture();
-  log_line(text::format("capture began on stream {} of {}, mode {}",
-                        static_cast<const void*>(underway.stream().native()), underway.device().str(),
-                        backend::capture_mode_name(underway.mode())));
-} catch (...) {
-}
-
 void CUDAGraph::Impl::log_capture_ended() const noexcept try {
-  log_line(text::format("capture ended after {:.3f} ms, {}, {} bytes in its pool", capture_timer->ms(),
-                        node_count_text(backend(), template_graph),
+  if (log_level() < LogLevel::info) return;
+  log_line(text::format("capture ended, {}, {} bytes in its pool", node_count_text(backend(), template_graph),
                         CachingAllocator::of(*device).statistics(pool).reserved_bytes));
 } catch (...) {
 }
 
 void CUDAGraph::Impl::log_capture_left(const char* error) const noexcept try {
-  std::string text =
-      text::format("capture {} after {:.3f} ms", error != nullptr ? "failed" : "was abandoned", capture_timer->ms());
-  if (error != nullptr) text += text::format(": {}", first_line(error));
+  if (log_level() < LogLevel::info) return;
+  std::string text = error != nullptr ? text::format("capture failed: {}", first_line(error)) : "capture was abandoned";
   if (last_report && last_report->broken_by && text.find(last_report->broken_by->name) == std::string::npos) {
     const CaptureReport::Call& call = *last_report->broken_by;
     text += error != nullptr ? " It was" : ";";
@@ -75,17 +61,6 @@ void CUDAGraph::Impl::log_capture_left(const char* error) const noexcept try {
                          static_cast<int>(call.result));
   }
   log_line(text);
-} catch (...) {
-}
-
-void CUDAGraph::Impl::log_step(const graphs::StepTimer& time, std::string_view what) const noexcept try {
-  log_line(text::format("{} {:.3f} ms", what, time.ms()));
-} catch (...) {
-}
-
-void CUDAGraph::Impl::log_failure(const graphs::StepTimer& time, const char* step,
-                                  const std::exception& error) const noexcept try {
-  log_line(text::format("{} failed after {:.3f} ms: {}", step, time.ms(), first_line(error.what())));
 } catch (...) {
 }
 

@@ -47,10 +47,6 @@ void CUDAGraph::Impl::require_success(Call call, const Result& result, SourceLoc
 }
 
 void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
-  logging("instantiated in", "instantiation", [&] { make_executable_unlogged(upload_stream); });
-}
-
-void CUDAGraph::Impl::make_executable_unlogged(StreamHandle upload_stream) {
   backend::Backend& runtime = backend();
   // Instantiating is a potentially unsafe call in the captures of others.
   const RelaxedCaptureMode relaxed(runtime);
@@ -73,6 +69,7 @@ void CUDAGraph::Impl::make_executable_unlogged(StreamHandle upload_stream) {
   if (exec != nullptr) WarnOnError(runtime).graph_exec_destroy(exec);
   exec = made;
   counted.instantiated();
+  log_line("instantiated");
   // The upload may still be running, and then holds on to the executable.
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
 }

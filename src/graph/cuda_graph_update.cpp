@@ -151,7 +151,7 @@ void CUDAGraph::Impl::exchange_captured(Impl& other) noexcept {
   std::swap(template_graph, other.template_graph);
   shared_template.swap(other.shared_template);
   values_of.swap(other.values_of);
-  counted.swap(other.counted);
+  std::swap(counted, other.counted);
   changes.swap(other.changes);
   std::swap(parameters, other.parameters);
   node_link.swap(other.node_link);

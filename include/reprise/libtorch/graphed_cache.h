@@ -2,10 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -34,18 +32,15 @@ namespace reprise::libtorch {
 /// of a forward and its backward.
 ///
 /// Unlike GraphCacheOptions, these have no `padding`: what a longer tensor means, only the callable knows; pad
-/// before the call, and pass the length or a mask. There is no `explain`: statistics name the field of the key, such as
-/// "sizes", that each capture is due to, and graphs of two shapes differ in nearly every node. `inputs` and `outputs`
-/// are in `callable`, or follow from it: arguments are copied always.
+/// before the call, and pass the length or a mask. `inputs` and `outputs` are in `callable`, or follow from it: arguments
+/// are copied always.
 struct GraphedCacheOptions {
   std::string name = {};         ///< names the cache in errors and warnings; empty: the name of the module
   std::size_t max_entries = 64;  ///< at least 1
   /// Device memory of all entries, in bytes: their pool, and the tensors that arguments are copied to. 0: a quarter of
   /// the device's memory.
   std::uint64_t max_bytes = 0;
-  std::chrono::nanoseconds max_age{0};  ///< entries without a call for so long are released; 0: no limit
-  std::size_t max_keys = 4096;          ///< the number of keys without graphs that are remembered
-  std::size_t capture_after = 2;        ///< the first calls of a key run eagerly
+  std::size_t capture_after = 2;  ///< the first calls of a key run eagerly
   /// Each n-th replay of a key captures the callable again, with its warm-up, and refuses the call if that does other
   /// work: other nodes, kernels, launch shapes or numbers among the arguments of kernels. 0: none. Addresses are not
   /// compared, nor are scalars of operators on the host device, whose nodes do not show them.
@@ -53,8 +48,6 @@ struct GraphedCacheOptions {
   /// are not compared, nor numbers of 8 bytes that differ in the lower half alone: these may be bytes that no code
   /// wrote.
   std::size_t check_every = 0;
-  /// The time for max_age; empty: `std::chrono::steady_clock`. Called by each call, under the mutex of the cache.
-  GraphCacheOptions::Clock clock = {};
   /// Options for capturing an entry. `pool` belongs to the cache.
   GraphedCallableOptions callable = {.capture_error_mode = CaptureMode::thread};
 };

@@ -60,7 +60,7 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   const char* const call = begin_call();
   const detail::PublicCall public_call(call);
   impl.require_can_begin(call, options, given);
-  if (given != nullptr) impl.logging_refusal(options.name, [&] { graphs::require_no_capture(call, stream); });
+  if (given != nullptr) graphs::require_no_capture(call, stream);
   graphs::synchronize_if_no_capture(stream.device());
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
   const StreamRef before = current_stream(stream.device());
@@ -272,7 +272,7 @@ void CUDAGraph::Impl::capture_body(const char* call, const GraphOptions& wanted,
       capture_passes(*this, wanted, body);
     } else {
       require_can_begin(call, wanted, wanted.stream ? &*wanted.stream : nullptr);
-      if (wanted.stream) logging_refusal(wanted.name, [&] { graphs::require_no_capture(call, *wanted.stream); });
+      if (wanted.stream) graphs::require_no_capture(call, *wanted.stream);
       capture_warmed_up(*this, wanted, body);
     }
   } catch (...) {

@@ -178,7 +178,7 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   runtime.stream_update_capture_dependencies(stream.native(), {&node, 1}, backend::UpdateDependencies::set);
   if (children != nullptr) children->added(graph_ids, {node, found.info.graph, found.body});
   active->bodies().end_addition();
-  active->add_inner_nodes(child.counted.nodes());
+  active->add_inner_nodes(child.counted.counts().nodes);
 }
 
 }  // namespace graphs

@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "backend/check.h"
-#include "backend/rules/kernel_text.h"
 #include "graph/nodes/node_names.h"
 #include "text/format.h"
 
@@ -22,38 +19,15 @@ namespace {
 
 using Impl = GraphAccess::Impl;
 
-/// The name of a kernel, and its parameters in brackets, which are empty if they are not known.
-struct KernelText {
-  const char* symbol = nullptr;
-  std::string parameters = {};
-
-  std::string name() const { return backend::kernel_text(symbol); }
-};
-
-// Kernels of launch() on the host device have types of parameters, and no symbols that name them.
-KernelText kernel_text(Impl& impl, const NumberedNode& node) {
-  const NodeImage& kernel = impl.changes.values(impl.backend(), node.handle);
-  KernelText text;
-  Checked(impl.backend()).function_name(kernel.function(), &text.symbol);
-  text.parameters = backend::kernel_parameters_text(text.symbol);
-  const auto has_no_type = [](const KernelParam& param) { return param.type == nullptr; };
-  if (!text.parameters.empty() || !kernel.unknown().empty() || std::ranges::any_of(kernel.layout(), has_no_type))
-    return text;
-  text.parameters = "(";
-  for (const KernelParam& param : kernel.layout())
-    text.parameters += (text.parameters.size() == 1 ? "" : ", ") + detail::kernel_name(*param.type);
-  text.parameters += ")";
-  return text;
-}
-
 bool has_name(Impl& impl, const NumberedNode& node, std::string_view name) {
   if (const Annotation* const annotation = impl.listeners.annotation_of(node.handle)) {
     const auto found = annotation->find("name");
     if (found != annotation->end() && found->second == name) return true;
   }
   if (node.type != NodeType::kernel) return false;
-  const KernelText kernel = kernel_text(impl, node);
-  return is_name_of_kernel(name, kernel.symbol, kernel.parameters);
+  const char* symbol = nullptr;
+  Checked(impl.backend()).function_name(impl.changes.values(impl.backend(), node.handle).function(), &symbol);
+  return is_name_of_kernel(name, symbol);
 }
 
 // A node that the library added to the user's work: its annotation is that of the scope in which this happened.
@@ -83,32 +57,11 @@ std::string text_of(const Impl& impl, const NumberedNode& node) {
   return impl.listeners.node_text(impl.backend(), node.handle, node.top, node.number);
 }
 
-template <class TextOf>
-std::string list_of(const std::vector<NumberedNode>& nodes, const TextOf& text) {
+std::string list_of(const Impl& impl, const std::vector<NumberedNode>& nodes) {
   constexpr std::size_t most = 20;
   std::string list;
-  for (std::size_t i = 0; i < std::min(nodes.size(), most); ++i) list += (i == 0 ? "" : "; ") + text(nodes[i]);
+  for (std::size_t i = 0; i < std::min(nodes.size(), most); ++i) list += (i == 0 ? "" : "; ") + text_of(impl, nodes[i]);
   return nodes.size() > most ? list + text::format("; and {} more", nodes.size() - most) : list;
-}
-
-// Kernels of one name, with template arguments, that have other parameters, are listed with these.
-std::string list_of_candidates(Impl& impl, const std::vector<NumberedNode>& nodes) {
-  std::map<std::string, std::set<std::string>> parameters;  // by name
-  const auto is_kernel = [](const NumberedNode& node) { return node.type == NodeType::kernel; };
-  for (const NumberedNode& node : nodes)
-    if (is_kernel(node)) {
-      const KernelText kernel = kernel_text(impl, node);
-      parameters[kernel.name()].insert(kernel.parameters);
-    }
-  return list_of(nodes, [&](const NumberedNode& node) {
-    std::string text = text_of(impl, node);
-    if (!is_kernel(node)) return text;
-    const KernelText kernel = kernel_text(impl, node);
-    const std::string begin = "kernel " + kernel.name();
-    if (parameters.at(kernel.name()).size() > 1 && text.starts_with(begin))
-      text.insert(begin.size(), kernel.parameters);
-    return text;
-  });
 }
 
 }  // namespace
@@ -123,12 +76,12 @@ NumberedNode node_with_name(Impl& impl, const char* call, std::string_view name)
     throw UsageError(
         text::format("{} expected the name of a kernel or of an annotation in the graph, or the number of a "
                      "node; found \"{}\", which no node has. The nodes are: {}.",
-                     call, name, list_of(all, [&](const NumberedNode& node) { return text_of(impl, node); })));
+                     call, name, list_of(impl, all)));
   throw UsageError(
       text::format("{} expected a name that one node has; found \"{}\", which {} nodes have: {}. Name the kernel with "
                    "its namespaces, template arguments and parameters, capture with annotations, pass a node's number, "
                    "or choose one of nodes().",
-                   call, name, found.size(), list_of_candidates(impl, found)));
+                   call, name, found.size(), list_of(impl, found)));
 }
 
 }  // namespace reprise::graphs

@@ -2,8 +2,9 @@
 #include "reprise/graph_memory.h"
 
 #include "backend/framework.h"
+#include "backend/per_device.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/resources/runtime_estimate.h"
+#include "graph/resources/graph_counts.h"
 #include "memory/allocator_impl.h"
 #include "memory/node_memory.h"
 #include "reprise/public_call.h"
@@ -12,9 +13,77 @@
 
 namespace reprise {
 
-GraphMemory graphs::memory_of(const Device& device, const GraphCounts& counts, MempoolId pool) {
+namespace graphs {
+
+GraphCounts& GraphCounts::operator+=(const GraphCounts& more) noexcept {
+  graphs += more.graphs;
+  nodes += more.nodes;
+  template_nodes += more.template_nodes;
+  executables += more.executables;
+  executable_nodes += more.executable_nodes;
+  left_bytes += more.left_bytes;
+  return *this;
+}
+
+GraphCounts& GraphCounts::operator-=(const GraphCounts& fewer) noexcept {
+  graphs -= fewer.graphs;
+  nodes -= fewer.nodes;
+  template_nodes -= fewer.template_nodes;
+  executables -= fewer.executables;
+  executable_nodes -= fewer.executable_nodes;
+  left_bytes -= fewer.left_bytes;
+  return *this;
+}
+
+void CountedGraph::become(const GraphCounts& now) {
+  if (!device_) return;
+  backend::PerDevice<GraphCounts>::use(*device_, [&](GraphCounts& all) { (all -= counts_) += now; });
+  counts_ = now;
+  if (now.graphs == 0) device_.reset();
+}
+
+void CountedGraph::captured(const Device& device, std::size_t nodes, std::uint64_t left_bytes) {
+  reset();
+  device_ = device;
+  become({.graphs = 1, .nodes = nodes, .template_nodes = nodes, .left_bytes = left_bytes});
+}
+
+void CountedGraph::template_discarded() noexcept {
+  GraphCounts now = counts_;
+  now.template_nodes = 0;
+  become(now);
+}
+
+void CountedGraph::instantiated() noexcept {
+  GraphCounts now = counts_;
+  now.executables = 1;
+  now.executable_nodes = now.nodes;
+  become(now);
+}
+
+void CountedGraph::executable_destroyed() noexcept {
+  GraphCounts now = counts_;
+  now.executables = now.executable_nodes = 0;
+  become(now);
+}
+
+GraphCounts counts_of(const CUDAGraph& graph) {
+  auto& impl = GraphAccess::of(graph, "CUDAGraph::memory");
+  const GraphAccess::Impl::LaunchLock lock(impl);
+  return impl.counted.counts();
+}
+
+// The slopes and offsets of the table in docs/performance.md, "Memory of graphs": between 1 and 100 kernels, with and
+// without the template.
+GraphMemoryEstimate estimate_of(const GraphCounts& counts) noexcept {
+  return {.host_bytes = 1930 * counts.template_nodes + 21'900 * counts.executables + 5890 * counts.executable_nodes,
+          .device_bytes = 114'500 * counts.executables + 2420 * counts.executable_nodes};
+}
+
+GraphMemory memory_of(const Device& device, const GraphCounts& counts, MempoolId pool) {
+  backend::require_not_forked(backend::Call::memory_info);
   GraphMemory memory;
-  memory.estimate = estimate_of(device, counts);
+  if (device.type() == DeviceType::cuda) memory.estimate = estimate_of(counts);
   memory.graphs = counts.graphs;
   memory.executables = counts.executables;
   memory.nodes = counts.nodes;
@@ -29,11 +98,7 @@ GraphMemory graphs::memory_of(const Device& device, const GraphCounts& counts, M
   return memory;
 }
 
-graphs::GraphCounts graphs::counts_of(const CUDAGraph& graph) {
-  auto& impl = GraphAccess::of(graph, "CUDAGraph::memory");
-  const GraphAccess::Impl::LaunchLock lock(impl);
-  return impl.counted.counts();
-}
+}  // namespace graphs
 
 GraphMemory CUDAGraph::memory() const {
   constexpr const char* call = "CUDAGraph::memory";
@@ -45,7 +110,8 @@ GraphMemory CUDAGraph::memory() const {
 
 GraphMemory graph_memory(Device device) {
   const detail::PublicCall call("graph_memory");
-  GraphMemory memory = graphs::memory_of(device, graphs::live_graphs(device), {});
+  const auto counts = backend::PerDevice<graphs::GraphCounts>::use(device, [](const auto& all) { return all; });
+  GraphMemory memory = graphs::memory_of(device, counts, {});
   memory.left_by_ended_bytes = memory::NodeMemory::on(device).of_ended;
   return memory;
 }
@@ -61,10 +127,9 @@ std::string GraphMemory::str() const {
   if (left_bytes + left_by_ended_bytes != 0)
     lines += text::format("allocation nodes: {} that replays leave allocated, {} left by graphs that have ended\n",
                           size(left_bytes), size(left_by_ended_bytes));
-  lines += text::format("templates, estimated: {} of the host, {} of the device\n", size(estimate.template_host_bytes),
-                        size(estimate.template_device_bytes));
-  lines += text::format("executables, estimated: {} of the host, {} of the device\n",
-                        size(estimate.executable_host_bytes), size(estimate.executable_device_bytes));
+  if (estimate.host_bytes + estimate.device_bytes != 0)
+    lines += text::format("the driver, estimated: {} of the host, {} of the device\n", size(estimate.host_bytes),
+                          size(estimate.device_bytes));
   return lines;
 }
 

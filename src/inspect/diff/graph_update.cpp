@@ -133,9 +133,8 @@ void CUDAGraph::update(const CUDAGraph& other) {
       throw UsageError(
           text::format("{}{}: expected a graph of {}, as this one; found one of {}: an executable stays on its device.",
                        call, graphs::of_graph(impl.options.name), impl.device->str(), from.device->str()));
-    impl.logging("updated in place in", "update", [&] {
-      if (const auto refusal = impl.update_from(from)) refuse_update(call, impl, from, *refusal);
-    });
+    if (const auto refusal = impl.update_from(from)) refuse_update(call, impl, from, *refusal);
+    impl.log_line("updated in place");
   }
   memory::ReleaseQueue::drain();
 }
@@ -177,11 +176,9 @@ class Replacement {
     Recapture result;
     const GraphImpl::LockBoth lock(graph_, recaptured_);
     graph_.forget_editable();
-    const graphs::StepTimer timer;
     result.reason = update(result);
     result.in_place = result.reason.empty();
-    if (timer && result.in_place) graph_.log_step(timer, "updated in place in");
-    if (timer && !result.in_place) graph_.log_line("not updated in place: ", result.reason);
+    graph_.log_line(result.in_place ? "updated in place" : "not updated in place: ", result.reason);
     if (result.in_place)
       graph_.options = std::move(recaptured_.options);
     else

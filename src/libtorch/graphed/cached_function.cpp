@@ -11,14 +11,9 @@
 namespace reprise::libtorch::detail {
 namespace {
 
-void refuse_bound(const char* name, const char* expected) {
-  throw UsageError(text::format("make_graphed_callables expected GraphedCacheOptions::{} to be {}.", name, expected));
-}
-
 GraphedCacheOptions checked(GraphedCacheOptions options) {
-  if (options.max_entries == 0) refuse_bound("max_entries", "at least 1");
-  if (options.max_keys == 0) refuse_bound("max_keys", "at least 1");
-  if (options.max_age.count() < 0) refuse_bound("max_age", "0 or more");
+  if (options.max_entries == 0)
+    throw UsageError("make_graphed_callables expected GraphedCacheOptions::max_entries to be at least 1.");
   if (options.callable.pool)
     throw UsageError(
         "make_graphed_callables with a cache expected GraphedCallableOptions::pool to be left as it is: the cache "
@@ -31,11 +26,8 @@ GraphCacheOptions cache_options(const GraphedCacheOptions& options, const std::s
   cache.name = options.name.empty() ? source : options.name;
   cache.max_entries = options.max_entries;
   cache.max_bytes = options.max_bytes;
-  cache.max_age = options.max_age;
-  cache.max_keys = options.max_keys;
   cache.capture_after = options.capture_after;
   cache.check_every = options.check_every;
-  cache.clock = options.clock;
   cache.key_fields = call_key_fields();
   return cache;
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstddef>
 #include <vector>
 
@@ -26,7 +25,7 @@ TEST_F(CachedCallables, AreCapturedAheadWithoutEffect) {
   const auto after = network->buffers();
   for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(same(before[i], after[i])) << i;
   cached(random({5, 4}));
-  EXPECT_EQ(cached.statistics().hits.number, 1u);
+  EXPECT_EQ(cached.statistics().hits, 1u);
 }
 
 TEST_F(CachedCallables, AreCapturedAheadForSeveralSamples) {
@@ -36,29 +35,13 @@ TEST_F(CachedCallables, AreCapturedAheadForSeveralSamples) {
   for (const Tensor& each : samples) EXPECT_TRUE(cached.capture(each));
   EXPECT_EQ(cached.size(), 3u);
   for (const Tensor& each : samples) cached(each);
-  EXPECT_EQ(cached.statistics().hits.number, 4u);
+  EXPECT_EQ(cached.statistics().hits, 4u);
 
   const auto scaled = make_graphed_callables([](const Tensor& x, double factor) { return x * factor; }, {});
   EXPECT_TRUE(scaled.capture(random({3}), 3.0));
   EXPECT_TRUE(scaled.contains(random({3}), 3.0));
   const auto waits = make_graphed_callables([](const Tensor& x) { return x * x.sum().item<float>(); }, {});
   EXPECT_FALSE(waits.capture(samples[0]));
-}
-
-TEST_F(CachedCallables, ReleaseEntriesOfAnAgeByTheClockOfTheOptions) {
-  std::chrono::steady_clock::time_point now{};
-  const auto cached =
-      make_graphed_callables([](const Tensor& x) { return x * 2; },
-                             {.max_age = std::chrono::minutes(5), .capture_after = 0, .clock = [&now] { return now; }});
-  const Tensor a = random({3}), b = random({4});
-  cached(a);
-  now += std::chrono::minutes(4);
-  cached(b);
-  EXPECT_TRUE(cached.contains(a));
-  now += std::chrono::minutes(4);
-  cached(b);
-  EXPECT_FALSE(cached.contains(a));
-  EXPECT_TRUE(cached.contains(b));
 }
 
 TEST_F(CachedCallables, FindWorkThatDependsOnMoreThanTheArguments) {
@@ -107,7 +90,7 @@ TEST_F(CachedCallables, FindNothingInACallableThatIsTheSame) {
     const auto expected = eager->parameters(), found = graphed->parameters();
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same(expected[i], found[i])) << i;
     EXPECT_EQ(cached.statistics().checks.number, 10u);
-    EXPECT_EQ(cached.statistics().hits.number, 10u);
+    EXPECT_EQ(cached.statistics().hits, 10u);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <array>
-#include <chrono>
 #include <map>
 #include <random>
 #include <stdexcept>
@@ -45,7 +44,7 @@ TEST_F(CachedCallables, GiveTheResultsAndGradientsOfEagerRunsForEachShape) {
   const GraphCacheStatistics counts = cached.statistics();
   EXPECT_EQ(counts.eager.number, 6u);
   EXPECT_EQ(counts.captures.number, 3u);
-  EXPECT_EQ(counts.hits.number, 6u);
+  EXPECT_EQ(counts.hits, 6u);
   EXPECT_EQ(cached.size(), 3u);
   const GraphMemory memory = cached.memory();
   EXPECT_EQ(memory.graphs, 6u) << "forward and backward";
@@ -108,7 +107,7 @@ TEST_F(CachedCallables, TrainAsEagerWithBatchesOfSeveralLengths) {
   }
   const auto expected = eager->parameters(), found = graphed->parameters();
   for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(same(expected[i], found[i])) << i;
-  EXPECT_GT(cached.statistics().hits.number, 15u);
+  EXPECT_GT(cached.statistics().hits, 15u);
 }
 
 TEST_F(CachedCallables, RunNoCodeOfTheHostInReplays) {
@@ -136,7 +135,7 @@ TEST_F(CachedCallables, CountNumbersTextsAndStructuresAmongTheKey) {
     EXPECT_TRUE(same(cached(std::vector{x, x, x}, 2.0, std::string("add")), x * 2 + x + x));
   }
   EXPECT_EQ(cached.size(), 4u);
-  EXPECT_EQ(cached.statistics().hits.number, 4u);
+  EXPECT_EQ(cached.statistics().hits, 4u);
 }
 
 TEST_F(CachedCallables, ReturnPairsAndArraysAsSuch) {
@@ -149,7 +148,7 @@ TEST_F(CachedCallables, ReturnPairsAndArraysAsSuch) {
     EXPECT_TRUE(same(y.second[0], x * 2));
     EXPECT_TRUE(same(y.second[1], x * 3));
   }
-  EXPECT_EQ(cached.statistics().hits.number, 1u);
+  EXPECT_EQ(cached.statistics().hits, 1u);
 }
 
 TEST_F(CachedCallables, TellApartTensorsThatEagerRunsTellApart) {
@@ -355,8 +354,6 @@ TEST_F(CachedCallables, RefuseWhatTheyCannotDo) {
     return refusal([&] { make_graphed_callables(graphed, options); });
   };
   EXPECT_THAT(text({.max_entries = 0}), HasSubstr("GraphedCacheOptions::max_entries to be at least 1"));
-  EXPECT_THAT(text({.max_keys = 0}), HasSubstr("GraphedCacheOptions::max_keys to be at least 1"));
-  EXPECT_THAT(text({.max_age = std::chrono::nanoseconds(-1)}), HasSubstr("GraphedCacheOptions::max_age to be 0"));
   EXPECT_THAT(text({.callable = {.pool = graph_pool_handle()}}), HasSubstr("GraphedCallableOptions::pool"));
   const auto cached = make_graphed_callables([](const Tensor& x) { return x + 1; }, {.capture_after = 0});
   EXPECT_THAT(refusal([&] { cached(torch::ones({2})); }), HasSubstr("cpu"));
@@ -394,7 +391,7 @@ TEST_F(CachedCallables, GiveTheResultsOfEagerRunsInRandomCalls) {
     if (numbers() % 50 == 0) cached.clear();
   }
   const GraphCacheStatistics counts = cached.statistics();
-  EXPECT_GT(counts.hits.number, 20u);
+  EXPECT_GT(counts.hits, 20u);
   EXPECT_GT(counts.evictions.number, 20u);
 }
 
@@ -470,7 +467,7 @@ TEST_F(CachedCallables, DistinguishViewsOfOneStorageThatOverlapFromThoseThatLieA
       EXPECT_TRUE(same(reads(first(found), second(found)), subtracting(first(found), second(found)))) << distance;
     }
     EXPECT_EQ(changes.size(), 1u) << "that of views which lie apart, whatever their distance";
-    EXPECT_EQ(changes.statistics().hits.number, 2u);
+    EXPECT_EQ(changes.statistics().hits, 2u);
     EXPECT_EQ(reads.size(), 2u);
   }
 }

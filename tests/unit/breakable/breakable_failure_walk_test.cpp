@@ -109,7 +109,6 @@ const std::vector<Scenario>& scenarios() {
       {"a replay on another stream", capture_it, replay_on_other_stream, 1, true},
       {"a reset", capture_it, [](Stage& s) { s.graph->reset(); }, 0, false},
       {"the destructor", capture_it, [](Stage& s) { s.graph.reset(); }, 0, false},
-      {"all_eager", nullptr, [](Stage& s) { all_eager([&s] { s.body(); }); }, 1, false},
       {"a capture in a cache", nullptr, run_in_cache, 1, false},
       {"a hit of a cache", run_in_cache, run_in_cache, 1, false},
       {"a capture in a cache with an input", nullptr, run_in_cache_with_input, 1, false},

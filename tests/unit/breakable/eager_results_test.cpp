@@ -38,7 +38,6 @@ TEST(ResultsOfEagerParts, AreCopiedToTheSameMemoryInEachReplay) {
   graph.replay();
   EXPECT_EQ(read(y), std::vector<int>(4, 30));
   EXPECT_NE(memory, nullptr);
-  EXPECT_EQ(graph.statistics().result_bytes, 4 * sizeof(int));
 }
 
 TEST(ResultsOfEagerParts, MayBeSeveralBuffersOfSeveralTypes) {
@@ -210,7 +209,6 @@ TEST(ExceptionsOfEagerParts, InAReplayEndItAndLeaveTheGraphUsable) {
   fails = false;
   graph.replay();
   EXPECT_EQ(first(x), 300);
-  EXPECT_EQ(graph.statistics().replays, 1u);
 }
 
 TEST(ExceptionsOfTheBody, BetweenEagerPartsLeaveTheGraphEmpty) {

@@ -177,7 +177,7 @@ void run_program(unsigned seed) {
     if (on_other) other.wait(stream);
     {
       const StreamGuard here(on_other ? other.ref() : stream.ref());
-      all_eager([&] { Program(eager, seed)(); });
+      Program(eager, seed)();
       if (run != 0) graph.replay();
       cache.run({static_cast<int>(seed)}, [&] { Program(cached, seed)(); });
     }
@@ -195,7 +195,7 @@ void run_failing_program(unsigned seed) {
   World eager(seed), captured(seed);
   BreakableGraph graph;
   breakable(graph, {.allow_empty = true}, [&] { Program(captured, seed)(); });
-  all_eager([&] { Program(eager, seed)(); });
+  Program(eager, seed)();
   const auto fails = [](World& world, const auto& run) {
     world.fails = true;
     try {
@@ -206,10 +206,10 @@ void run_failing_program(unsigned seed) {
   };
   for (int run = 0; run < 2; ++run) {
     fails(captured, [&] { graph.replay(); });
-    fails(eager, [&] { all_eager([&] { Program(eager, seed)(); }); });
+    fails(eager, [&] { Program(eager, seed)(); });
     expect_same(eager, captured, "failed");
     graph.replay();
-    all_eager([&] { Program(eager, seed)(); });
+    Program(eager, seed)();
     expect_same(eager, captured, "after a failure");
   }
 }
@@ -227,7 +227,7 @@ void run_in_small_cache(unsigned seed) {
                     .capture = {.capture_error_mode = CaptureMode::thread, .allow_empty = true}});
   for (int call = 0; call < 20 && !::testing::Test::HasFatalFailure(); ++call) {
     const unsigned program = 100 * seed + random() % 4;
-    all_eager([&] { Program(eager, program)(); });
+    Program(eager, program)();
     cache.run({program}, [&] { Program(cached, program)(); });
     expect_same(eager, cached, "in a small cache");
     if (random() % 10 == 0) cache.forget({100 * seed + random() % 4});

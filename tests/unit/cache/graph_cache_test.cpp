@@ -28,7 +28,7 @@ TEST(GraphCaches, TheFirstCallsOfAKeyRunEagerlyTheNextOneIsCapturedAndLaterOnesA
   EXPECT_EQ(counts.eager.number, 2u);
   EXPECT_EQ(counts.eager_by_cause[static_cast<std::size_t>(EagerCause::counted)], 2u);
   EXPECT_EQ(counts.captures.number, 1u);
-  EXPECT_EQ(counts.hits.number, 3u);
+  EXPECT_EQ(counts.hits, 3u);
   EXPECT_EQ(counts.entries, 1u);
 }
 
@@ -220,7 +220,6 @@ TEST(GraphCaches, AreRefusedInABodyThatTheyCapture) {
       const StreamGuard guard(elsewhere);
       texts.push_back(text_of<UsageError>([&] { cache.run({"inner"}, inputs(x), inner); }));
       texts.push_back(text_of<UsageError>([&] { cache.capture({"inner"}, inputs(x), inner); }));
-      texts.push_back(text_of<UsageError>([&] { cache.warm(std::vector<int>(), [](int) { return true; }); }));
       texts.push_back(text_of<UsageError>([&] { cache.forget({"outer"}); }));
       texts.push_back(text_of<UsageError>([&] { cache.clear(); }));
       texts.push_back(text_of<UsageError>([&] { static_cast<void>(cache.statistics()); }));
@@ -232,7 +231,7 @@ TEST(GraphCaches, AreRefusedInABodyThatTheyCapture) {
     }
     graphs::test::add(state);
   });
-  EXPECT_EQ(texts.size(), 11u);
+  EXPECT_EQ(texts.size(), 10u);
   for (const std::string& text : texts) EXPECT_TRUE(contains(text, "within a body that the same cache captures"));
   EXPECT_TRUE(cache.contains({"outer"}));
   EXPECT_EQ(read(state), std::vector<int>{1});
@@ -301,7 +300,7 @@ TEST(GraphCaches, DrawTheRandomNumbersOfEagerCalls) {
   GraphCache cache({.capture_after = 1, .check_every = 2});
   const auto cached = all([&](int i) { return cache.run({i % 2}, draw).read(); });
   EXPECT_EQ(cached, all([&](int) { return draw().read(); }));
-  EXPECT_EQ(cache.statistics().hits.number, 4u);
+  EXPECT_EQ(cache.statistics().hits, 4u);
 }
 
 TEST(GraphCaches, ForgetAKeyAndBeginAnew) {
@@ -339,8 +338,6 @@ TEST(GraphCaches, ReleaseTheirPoolWhenTheyAreCleared) {
 
 TEST(GraphCaches, RefuseOptionsThatCannotBe) {
   EXPECT_THROW(GraphCache({.max_entries = 0}), UsageError);
-  EXPECT_THROW(GraphCache({.max_keys = 0}), UsageError);
-  EXPECT_THROW(GraphCache({.max_age = std::chrono::seconds(-1)}), UsageError);
   const auto refused = [](const GraphOptions& capture) {
     return text_of<UsageError>([&] { GraphCache cache({.capture = capture}); });
   };
@@ -434,7 +431,7 @@ TEST(GraphCaches, RefuseAStdFunctionWithAnotherTargetForAKeyThatIsCaptured) {
       else
         EXPECT_THROW(cache.run({n}, inputs(x), copy), UsageError) << first << ", " << second;
     }
-    EXPECT_EQ(cache.statistics().hits.number, 1u);
+    EXPECT_EQ(cache.statistics().hits, 1u);
   }
 }
 

@@ -18,10 +18,8 @@ namespace {
 using reprise::test::LogLines;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::MatchesRegex;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -39,9 +37,7 @@ class GraphLog : public ::testing::Test {
   CUDAGraph graph_;
 };
 
-const std::string ms = " [0-9]+\\.[0-9][0-9][0-9] ms";
-
-TEST_F(GraphLog, HasALineForTheBeginAndTheEndOfACaptureAndForItsExecutable) {
+TEST_F(GraphLog, HasALineForTheEndOfACaptureAndForItsExecutable) {
   const LogLines lines(LogLevel::info);
   capture(graph_, {.name = "step"}, [&] {
     const Buffer<int> y(4);
@@ -49,39 +45,14 @@ TEST_F(GraphLog, HasALineForTheBeginAndTheEndOfACaptureAndForItsExecutable) {
     add(x_);
   });
   EXPECT_THAT(lines.all(),
-              ElementsAre(AllOf(StartsWith(line("capture began on stream 0x")),
-                                EndsWith(" of " + default_device().str() + ", mode global")),
-                          MatchesRegex(line("capture ended after" + ms + ", 2 nodes, 2097152 bytes in its pool")),
-                          MatchesRegex(line("instantiated in" + ms))));
+              ElementsAre(line("capture ended, 2 nodes, 2097152 bytes in its pool"), line("instantiated")));
 }
 
 TEST_F(GraphLog, ANameWithLinesStaysOnOneLine) {
   const LogLines lines(LogLevel::info);
   const CUDAGraph graph = capture({.name = "a\nb"}, [&] { add(x_); });
   EXPECT_THAT(lines.all(), ::testing::Each(AllOf(HasSubstr(" `a b`: "), ::testing::Not(HasSubstr("\n")))));
-  EXPECT_THAT(lines.all(), SizeIs(3));
-}
-
-TEST_F(GraphLog, HasALineForACaptureThatIsRefusedBeforeItBegins) {
-  const LogLines lines(LogLevel::info);
-  GraphOptions options;
-  options.name = "step";
-  options.stream = StreamRef(current_device(), nullptr);
-  EXPECT_THROW(capture(graph_, options, [&] { add(x_); }), UsageError);
-  EXPECT_THAT(lines.all(),
-              ElementsAre(StartsWith(line("capture refused: capture of graph `step`: the stream to capture is"))));
-}
-
-TEST_F(GraphLog, HasOneLineForACaptureOfAStreamThatCapturesAlready) {
-  const Stream stream;
-  const StreamGuard current(stream);
-  CUDAGraph other;
-  other.capture_begin();
-  const LogLines lines(LogLevel::info);
-  EXPECT_THROW(graph_.capture_begin({.name = "step"}), UsageError);
-  EXPECT_THAT(lines.all(),
-              ElementsAre(StartsWith(line("capture refused: CUDAGraph::capture_begin: the stream takes"))));
-  other.capture_abandon();
+  EXPECT_THAT(lines.all(), SizeIs(2));
 }
 
 TEST_F(GraphLog, HasNothingOfReplays) {
@@ -103,8 +74,8 @@ TEST_F(GraphLog, HasNothingOfCapturesByDefault) {
 TEST_F(GraphLog, NamesAGraphWithoutANameByItsNumber) {
   const LogLines lines(LogLevel::info);
   capture(graph_, [&] { add(x_); });
-  ASSERT_THAT(lines.all(), SizeIs(3));
-  EXPECT_THAT(lines.all()[1], StartsWith("info: graph " + std::to_string(graph_.id()) + ": capture ended after "));
+  ASSERT_THAT(lines.all(), SizeIs(2));
+  EXPECT_THAT(lines.all()[0], StartsWith("info: graph " + std::to_string(graph_.id()) + ": capture ended, "));
 }
 
 TEST_F(GraphLog, NamesTheCallThatBrokeACapture) {
@@ -115,8 +86,8 @@ TEST_F(GraphLog, NamesTheCallThatBrokeACapture) {
                          make_unsafe_call();
                        }),
                CaptureError);
-  ASSERT_THAT(lines.all(), SizeIs(2));
-  EXPECT_THAT(lines.all()[1], AllOf(StartsWith(line("capture failed after ")),
+  ASSERT_THAT(lines.all(), SizeIs(1));
+  EXPECT_THAT(lines.all()[0], AllOf(StartsWith(line("capture failed: ")),
                                     HasSubstr("failed with cudaErrorStreamCaptureInvalidated (901)"),
                                     ::testing::ContainsRegex(" broke.* cuMemAlloc.* returned "),
                                     ::testing::Not(::testing::ContainsRegex("cuMemAlloc.*cuMemAlloc"))));
@@ -125,8 +96,7 @@ TEST_F(GraphLog, NamesTheCallThatBrokeACapture) {
 TEST_F(GraphLog, SaysThatACaptureWasAbandoned) {
   const LogLines lines(LogLevel::info);
   EXPECT_THROW(capture(graph_, {.name = "step"}, [&] { throw std::runtime_error("of the body"); }), std::runtime_error);
-  ASSERT_THAT(lines.all(), SizeIs(2));
-  EXPECT_THAT(lines.all()[1], MatchesRegex(line("capture was abandoned after" + ms)));
+  EXPECT_THAT(lines.all(), ElementsAre(line("capture was abandoned")));
 }
 
 TEST_F(GraphLog, SaysWhyACaptureCouldNotBeginOrItsGraphNotBeInstantiated) {
@@ -136,15 +106,14 @@ TEST_F(GraphLog, SaysWhyACaptureCouldNotBeginOrItsGraphNotBeInstantiated) {
   EXPECT_THROW(capture_step(), BackendError);
   const InjectedFailure no_executable({.call = "cuGraphInstantiateWithParams", .code = ErrorCode::out_of_memory});
   EXPECT_THROW(capture_step(), BackendError);
-  EXPECT_THAT(lines.all(),
-              ElementsAre(AllOf(StartsWith(line("capture refused: ")), HasSubstr("cuStreamBeginCapture returned 2")),
-                          StartsWith(line("capture began")), StartsWith(line("capture ended")),
-                          AllOf(StartsWith(line("instantiation failed after ")),
-                                HasSubstr("cuGraphInstantiateWithParams returned 2")),
-                          StartsWith(line("capture failed after "))));
+  EXPECT_THAT(
+      lines.all(),
+      ElementsAre(AllOf(StartsWith(line("capture failed: ")), HasSubstr("cuStreamBeginCapture returned 2")),
+                  StartsWith(line("capture ended")),
+                  AllOf(StartsWith(line("capture failed: ")), HasSubstr("cuGraphInstantiateWithParams returned 2"))));
 }
 
-TEST_F(GraphLog, HasUpdatesAndThoseThatWereRefused) {
+TEST_F(GraphLog, HasUpdates) {
   capture_step();
   CUDAGraph same(KeepGraph::yes), other(KeepGraph::yes);
   capture(same, [&] { add(x_, 2); });
@@ -152,10 +121,7 @@ TEST_F(GraphLog, HasUpdatesAndThoseThatWereRefused) {
   const LogLines lines(LogLevel::info);
   graph_.update(same);
   EXPECT_THROW(graph_.update(other), GraphUpdateError);
-  EXPECT_THAT(lines.all(), ElementsAre(MatchesRegex(line("updated in place in" + ms)),
-                                       AllOf(StartsWith(line("update failed after ")),
-                                             HasSubstr("CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED"),
-                                             EndsWith("no update is possible."))));
+  EXPECT_THAT(lines.all(), ElementsAre(line("updated in place")));
 }
 
 TEST_F(GraphLog, SaysWhetherARecaptureUpdatedInPlace) {
@@ -163,11 +129,10 @@ TEST_F(GraphLog, SaysWhetherARecaptureUpdatedInPlace) {
   const LogLines lines(LogLevel::info);
   graph_.recapture([&] { add(x_, 2); });
   graph_.recapture([&] { x_.fill_bytes_async(0); });
-  EXPECT_THAT(lines.all(), ElementsAre(StartsWith(line("capture began")), StartsWith(line("capture ended")),
-                                       MatchesRegex(line("updated in place in" + ms)),
-                                       StartsWith(line("capture began")), StartsWith(line("capture ended")),
-                                       StartsWith(line("not updated in place: An update is not possible, ")),
-                                       MatchesRegex(line("instantiated in" + ms))));
+  EXPECT_THAT(
+      lines.all(),
+      ElementsAre(StartsWith(line("capture ended")), line("updated in place"), StartsWith(line("capture ended")),
+                  StartsWith(line("not updated in place: An update is not possible, ")), line("instantiated")));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ TEST(NamesOfKernels, WithOrWithoutNamespacesArgumentsAndParameters) {
   // void ns::inner::scale<float, ns::Tag<int> >(float*, int)
   constexpr const char* symbol = "_ZN2ns5inner5scaleIfNS_3TagIiEEEEvPfi";
   for (const char* name :
-       {symbol, "void ns::inner::scale<float, ns::Tag<int> >(float*, int)", "ns::inner::scale<float, ns::Tag<int> >",
+       {symbol, "ns::inner::scale<float, ns::Tag<int> >(float*, int)", "ns::inner::scale<float, ns::Tag<int> >",
         "ns::inner::scale", "scale<float, ns::Tag<int> >", "scale"})
     EXPECT_TRUE(is_name_of_kernel(name, symbol)) << name;
   for (const char* name : {"",
@@ -57,15 +57,14 @@ void expect_names(const Named& kernel) {
 TEST(NamesOfKernels, MayLeaveOutEachPartOfTheName) {
   // void ns::f<3>(int)
   expect_names({"_ZN2ns1fILi3EEEvi",
-                {"f", "f(int)", "f<3>", "f<3>(int)", "ns::f", "ns::f(int)", "ns::f<3>", "ns::f<3>(int)", "f<3>( int )",
-                 "void ns::f<3>(int)"},
+                {"f", "f(int)", "f<3>", "f<3>(int)", "ns::f", "ns::f(int)", "ns::f<3>", "ns::f<3>(int)", "f<3>( int )"},
                 {"f(float)", "f<4>", "f<3>(float)", "f<4>(int)", "ns::f(float)", "ns::f<>", "f()", "::f", "other::f",
                  "f<3", "f(int"}});
   // ns::f(int): no template
   expect_names({"_ZN2ns1fEi", {"f", "f(int)", "ns::f", "ns::f(int)"}, {"f<3>", "f<3>(int)", "ns::f<3>", "f(float)"}});
   // void ns::g<7u, double>(double const*, unsigned long)
   expect_names({"_ZN2ns1gILj7EdEEvPKT0_m",
-                {"g<7, double>", "g<7u,double>", "g(const double*, unsigned long)", "g(double const *,unsigned long)"},
+                {"g<7u, double>", "g<7u,double>", "g(double const *,unsigned long)"},
                 {"g<7>", "g<7, float>", "g(double*, unsigned long)", "g(const double*)"}});
 }
 
@@ -78,22 +77,14 @@ TEST(NamesOfKernels, OfNestedClassesAndNamespacesWithoutAName) {
   expect_names({"_ZN12_GLOBAL__N_11kIiEEvPT_",
                 {"k", "k<int>", "k(int*)", "(anonymous namespace)::k", "(anonymous namespace)::k(int*)"},
                 {"k(int)", "::k", "(anonymous namespace)"}});
-  expect_names({"_Z4use2v", {"use2", "::use2", "use2()", "::use2()"}, {"ns::use2"}});
+  expect_names({"_Z4use2v", {"use2", "use2()"}, {"ns::use2", "::use2"}});
 }
 
-TEST(NamesOfKernels, OfOperators) {
-  // ns::S::operator()(float) const
-  expect_names({"_ZNK2ns1SclEf",
-                {"operator()", "operator()(float)", "ns::S::operator()", "ns::S::operator()(float) const"},
-                {"operator", "operator()(int)", "operator()()", "S::operator()"}});
+TEST(NamesOfKernels, OfOperatorsAreTheWholeNames) {
   // void ns::operator< <int>(int, ns::S)
   expect_names({"_ZN2nsltIiEEvT_NS_1SE",
-                {"operator<", "operator< <int>", "ns::operator<", "operator<(int, ns::S)"},
-                {"operator", "operator<=", "operator< <float>", "operator<(int)"}});
-  // void ns::call<bool (ns::S::*)(int), &ns::S::operator<>(int)
-  expect_names({"_ZN2ns4callIMNS_1SEFbiEXadL_ZNS1_ltEiEEEEvi",
-                {"call", "call(int)", "call<bool (ns::S::*)(int), &ns::S::operator<>"},
-                {"call<bool (ns::S::*)(int), &ns::S::operator()>", "call(float)"}});
+                {"ns::operator< <int>", "ns::operator< <int>(int, ns::S)"},
+                {"operator<=", "operator< <float>", "operator<(int)"}});
 }
 
 TEST(NamesOfKernels, WithLambdasAndPointersToFunctions) {
@@ -111,14 +102,8 @@ TEST(NamesOfKernels, WithLambdasAndPointersToFunctions) {
                 {"work", "{lambda(reprise::Thread, int*)#1}", "mine::work(float)::{lambda(reprise::Thread, int*)#2}"}});
 }
 
-TEST(NamesOfKernels, TakeTheParametersThatAreKnownFromElsewhere) {
-  constexpr const char* symbol = "mine::Scale<float>";
-  EXPECT_TRUE(is_name_of_kernel("Scale(float, float*)", symbol, "(float, float*)"));
-  EXPECT_TRUE(is_name_of_kernel("mine::Scale(float, float *)", symbol, "(float, float*)"));
-  EXPECT_TRUE(is_name_of_kernel("Scale<float>", symbol, "(float, float*)"));
-  EXPECT_FALSE(is_name_of_kernel("Scale(double, float*)", symbol, "(float, float*)"));
-  EXPECT_FALSE(is_name_of_kernel("Scale(float, float*)", symbol));
-  // of launch() on CUDA: reprise::kernel_detail::cuda_entry<user::Scale, float, float*>(float, float*)
+TEST(NamesOfKernels, OfLaunch) {
+  // on CUDA: reprise::kernel_detail::cuda_entry<user::Scale, float, float*>(float, float*)
   expect_names({"_ZN7reprise12kernels_nvcc13kernel_detail10cuda_entryIN4user5ScaleEJfPfEEEvDpT0_",
                 {"Scale", "user::Scale", "Scale(float, float*)"},
                 {"Scale(float)", "cuda_entry"}});
