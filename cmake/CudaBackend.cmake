@@ -211,7 +211,7 @@ function(_reprise_add_own_ptx target)
     COMMAND reprise_compile_ptx "${REPRISE_NVRTC}" "${source}" "${ptx}"
       -std=c++20 --gpu-architecture=compute_80 -default-device "-I${PROJECT_SOURCE_DIR}/src/kernels/nvrtc"
       "-I${PROJECT_SOURCE_DIR}/include" "-I${PROJECT_SOURCE_DIR}/src"
-    DEPENDS "${source}" ${headers} "${PROJECT_SOURCE_DIR}/include/reprise/batch_ops.h"
+    DEPENDS "${source}" ${headers} "${PROJECT_SOURCE_DIR}/include/reprise/detail/batch_ops.h"
       "${PROJECT_SOURCE_DIR}/include/reprise/device_code.h"
     COMMENT "Compiling the library's own kernels with NVRTC"
     VERBATIM)

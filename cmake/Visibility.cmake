@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the shared libraries export: what reprise/export.h marks, in the namespace reprise and the interface for C. All
+# What the shared libraries export: what reprise/detail/export.h marks, in the namespace reprise and the interface for C. All
 # else is hidden: their inner parts, fmt, and what the standard library's templates make of either.
 # Tests and benchmarks use inner parts: a shared library that is built with them exports these, too.
 # A static library hides nothing, so that stacks of reports have the names of its functions.

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 /// \file
 /// Declarations of the memory that a kernel accesses; used in kernel.h.

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/handles.h"
 
 /// \file

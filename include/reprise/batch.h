@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "reprise/accesses.h"
-#include "reprise/batch_ops.h"
-#include "reprise/export.h"
+#include "reprise/detail/batch_ops.h"
+#include "reprise/detail/export.h"
 #include "reprise/stream.h"
 
 /// \file

@@ -11,8 +11,8 @@
 #include "reprise/capture.h"
 #include "reprise/capture_options.h"
 #include "reprise/capture_report.h"
+#include "reprise/detail/export.h"
 #include "reprise/eager_function.h"
-#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/version.h"
 
 /// \file

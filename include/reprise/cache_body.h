@@ -16,8 +16,8 @@
 
 #include "reprise/cache_key.h"
 #include "reprise/cache_result.h"
+#include "reprise/detail/export.h"
 #include "reprise/device_view.h"
-#include "reprise/export.h"
 #include "reprise/memory.h"
 
 /// \file

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 /// \file
 /// The key of a GraphCache: an exact tuple of values.

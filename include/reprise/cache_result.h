@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
 #include "reprise/device_view.h"
-#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 

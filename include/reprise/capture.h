@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "reprise/capture_options.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph.h"
 #include "reprise/graph_diff.h"
 #include "reprise/stream.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "reprise/annotations.h"
+#include "reprise/detail/export.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 #include "reprise/handles.h"
 
 /// \file

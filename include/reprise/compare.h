@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "reprise/capture.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph_diff.h"
 #include "reprise/stream.h"
 

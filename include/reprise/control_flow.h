@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "reprise/capture.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/stream.h"
 
 /// \file

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/stream.h"
 
 /// \file

@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 #include "reprise/workspace.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 /// \file
 /// Devices: the list of them, and the current one.

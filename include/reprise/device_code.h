@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 /// \file
 /// Types and functions for the bodies of kernels: threads, blocks, shared memory, atomics. Kernels themselves:

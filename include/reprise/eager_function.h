@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/detail/export.h"
+#include "reprise/detail/function_object.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
-#include "reprise/function_object.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/log.h"
 
 /// \file

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/stream.h"
 
 /// \file

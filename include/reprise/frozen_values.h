@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "reprise/annotations.h"
+#include "reprise/detail/export.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 
 /// \file
 /// Frozen values: numbers and addresses that the host computes for each iteration, and that a graph repeats.

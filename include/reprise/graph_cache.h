@@ -17,9 +17,9 @@
 #include "reprise/cache_key.h"
 #include "reprise/cache_statistics.h"
 #include "reprise/capture_options.h"
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
 #include "reprise/device_view.h"
-#include "reprise/export.h"
 #include "reprise/graph_memory.h"
 
 /// \file

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "reprise/annotations.h"
+#include "reprise/detail/export.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 #include "reprise/graph_types.h"
 
 /// \file

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 #include "reprise/memory.h"
 
 /// \file

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "reprise/detail/export.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"
 

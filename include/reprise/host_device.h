@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 
 /// \file
 /// The simulated devices: their options, and injected failures: a chosen call fails, to test a program's error

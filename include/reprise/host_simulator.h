@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 #include "reprise/host_device.h"
 
 /// \file

@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "reprise/accesses.h"
+#include "reprise/detail/export.h"
+#include "reprise/detail/kernel_functions.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/device_code.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
-#include "reprise/kernel_functions.h"
 #include "reprise/parameter.h"
-#include "reprise/public_call.h"
 #include "reprise/stream.h"
 
 /// \file

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "reprise/export.h"
-#include "reprise/function_object.h"
+#include "reprise/detail/export.h"
+#include "reprise/detail/function_object.h"
 #include "reprise/stream.h"
 
 /// \file

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "reprise/detail/export.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 
 /// \file
 /// Input liveness: memory that a graph uses and does not own, and whether it was freed.

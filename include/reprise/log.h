@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 /// \file
 /// The log: the warnings of the library and, on request, the steps of its graphs.

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/export.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/export.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/stream.h"
 
 /// \file

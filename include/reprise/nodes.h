@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "reprise/annotations.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph_types.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"

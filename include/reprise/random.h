@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "reprise/accesses.h"
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
 #include "reprise/device_code.h"
-#include "reprise/export.h"
 #include "reprise/stream.h"
 
 /// \file

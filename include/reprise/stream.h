@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 #include "reprise/handles.h"
 
 /// \file

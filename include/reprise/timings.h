@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "reprise/annotations.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"

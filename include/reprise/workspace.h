@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/stream.h"
 
 /// \file

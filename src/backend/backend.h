@@ -9,8 +9,8 @@
 #include "backend/call.h"
 #include "backend/result.h"
 #include "backend/types.h"
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 
 namespace reprise::backend {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "backend/backend.h"
+#include "reprise/detail/export.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 
 // The one way from a backend's result to an exception, and its twin for destructors.
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/kernel.h"
 #include "reprise/stream.h"
 

@@ -3,7 +3,7 @@
 
 #include "backend/backend.h"
 #include "backend/own_kernels.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/kernel.h"
 
 // Kernels of this library. Their accesses() name all memory that a launch uses, so that readers of nodes need not

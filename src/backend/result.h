@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "reprise/detail/export.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 
 namespace reprise::backend {
 

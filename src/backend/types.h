@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "reprise/capture_options.h"
+#include "reprise/detail/export.h"
 #include "reprise/error.h"
-#include "reprise/export.h"
 #include "reprise/graph_types.h"
 #include "reprise/handles.h"
 #include "reprise/kernel.h"

@@ -16,8 +16,8 @@
 
 #include "captures/body.h"
 #include "reprise/capture_options.h"
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 

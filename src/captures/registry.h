@@ -8,7 +8,7 @@
 #include "backend/captures_underway.h"
 #include "backend/types.h"
 #include "captures/capture.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 // The captures of this library that are underway in the process, and the one answer to "which capture does this stream
 // take part in".

@@ -15,7 +15,7 @@
 #include "memory/capture_pools.h"
 #include "memory/lifetime/release_queue.h"
 #include "memory/pool_ids.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "support/forked.h"
 #include "text/format.h"
 #include "text/require_named.h"

@@ -7,7 +7,7 @@
 #include "backend/check.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 // Queries of a CUDAGraph: pool, device, raw handles, nodes, DOT; annotations() and inputs() are in src/inspect/.

@@ -13,7 +13,7 @@
 #include "graph/listeners/child_listener.h"
 #include "graph/replay_changed.h"
 #include "memory/allocator_impl.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 // Making the executable of a CUDAGraph, and launching it.

@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::graphs {
 

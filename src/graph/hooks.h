@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/handles.h"
 #include "reprise/hooks.h"
 #include "reprise/stream.h"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph.h"
 #include "reprise/handles.h"
 

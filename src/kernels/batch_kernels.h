@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "reprise/batch_ops.h"
+#include "reprise/detail/batch_ops.h"
 #include "reprise/device_code.h"
 
 // The body of the batch kernels: run on the host device by batch.cpp, compiled for CUDA by own_kernels.cu.

@@ -5,7 +5,7 @@
 
 #include "captures/capture.h"
 #include "graph/listeners/capture_listener.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::libtorch {
 

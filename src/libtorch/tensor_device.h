@@ -4,8 +4,8 @@
 #include <c10/core/Device.h>
 
 #include "captures/registry.h"
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 #include "reprise/libtorch/graph.h"
 
 namespace reprise::libtorch {

@@ -9,7 +9,7 @@
 #include "memory/allocator_impl.h"
 #include "memory/capture_pools.h"
 #include "memory/lifetime/release_queue.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "support/forked.h"
 #include "support/immortal.h"
 

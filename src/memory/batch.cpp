@@ -13,8 +13,8 @@
 #include "kernels/batch_kernels.h"
 #include "memory/block_bounds.h"
 #include "memory/copy_nodes.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/kernel.h"
-#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -11,9 +11,9 @@
 #include "memory/allocator_impl.h"
 #include "memory/block_bounds.h"
 #include "memory/watches/copy_origins.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/log.h"
 #include "reprise/memory.h"
-#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -8,7 +8,7 @@
 
 #include "kernels/batch_kernels.h"
 #include "reprise/batch.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/handles.h"
 #include "reprise/stream.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 

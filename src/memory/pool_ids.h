@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/memory.h"
 
 namespace reprise::memory {

@@ -4,8 +4,8 @@
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
 #include "memory/node_memory.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/memory.h"
-#include "reprise/public_call.h"
 #include "text/format.h"
 #include "text/size.h"
 

@@ -16,8 +16,8 @@
 #include "kernels/advance_kernel.h"
 #include "memory/device_words.h"
 #include "random/draw_source.h"
+#include "reprise/detail/export.h"
 #include "reprise/event.h"
-#include "reprise/export.h"
 #include "reprise/memory.h"
 
 namespace reprise::random {

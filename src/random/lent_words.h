@@ -9,7 +9,7 @@
 
 #include "captures/capture.h"
 #include "random/draw_source.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::random {
 

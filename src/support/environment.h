@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 // Environment variables: the one place that reads and parses them. A value that cannot be read is an error or a
 // warning with the variable, the value and what is expected; never silence.

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::support {
 

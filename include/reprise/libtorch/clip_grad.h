@@ -3,8 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "reprise/export.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 
 /// \file
 /// Gradient clipping that can be captured: unlike torch::nn::utils::clip_grad_norm_, it does not wait for the device.

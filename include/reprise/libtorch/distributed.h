@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "reprise/export.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 
 /// \file
 /// Data parallel training with graphs, one process for each device: docs/distributed.md.

@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "reprise/export.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 
 /// \file
 /// GradScaler: gradient scaling of mixed precision without the host, for captured training steps.

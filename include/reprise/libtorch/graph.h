@@ -5,8 +5,8 @@
 #include <c10/core/Stream.h>
 
 #include "reprise/capture.h"
-#include "reprise/export.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 
 /// \file
 /// Captures of libtorch's tensors. In a program that is linked with the component `libtorch` and includes one of its

@@ -17,10 +17,10 @@
 
 #include "reprise/cache_body.h"
 #include "reprise/cache_statistics.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph_cache.h"
 #include "reprise/graph_memory.h"
-#include "reprise/libtorch/call_key.h"
+#include "reprise/libtorch/detail/call_key.h"
 #include "reprise/libtorch/graphed_callables.h"
 
 /// \file
@@ -32,8 +32,8 @@ namespace reprise::libtorch {
 /// of a forward and its backward.
 ///
 /// Unlike GraphCacheOptions, these have no `padding`: what a longer tensor means, only the callable knows; pad
-/// before the call, and pass the length or a mask. `inputs` and `outputs` are in `callable`, or follow from it: arguments
-/// are copied always.
+/// before the call, and pass the length or a mask. `inputs` and `outputs` are in `callable`, or follow from it:
+/// arguments are copied always.
 struct GraphedCacheOptions {
   std::string name = {};         ///< names the cache in errors and warnings; empty: the name of the module
   std::size_t max_entries = 64;  ///< at least 1

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "reprise/libtorch/install.h"
+#include "reprise/libtorch/detail/install.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"
 

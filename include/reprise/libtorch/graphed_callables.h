@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph.h"
+#include "reprise/libtorch/detail/install.h"
+#include "reprise/libtorch/detail/tensor_structures.h"
 #include "reprise/libtorch/graphed_callable_options.h"
-#include "reprise/libtorch/install.h"
-#include "reprise/libtorch/tensor_structures.h"
 
 /// \file
 /// make_graphed_callables: a part of a network as a graph, forward and backward, in an otherwise eager program.

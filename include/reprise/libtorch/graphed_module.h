@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 #include "reprise/libtorch/graphed_callables.h"
-#include "reprise/libtorch/install.h"
 
 /// \file
 /// GraphedModule: a graphed callable as a module, for a Sequential or in place of the original.

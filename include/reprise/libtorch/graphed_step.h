@@ -16,10 +16,10 @@
 #include <variant>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 #include "reprise/libtorch/grad_scaler.h"
 #include "reprise/libtorch/graphed_callables.h"
-#include "reprise/libtorch/install.h"
 
 /// \file
 /// graphed_step: forward, loss, backward, gradient clipping and the optimizer's step as one graph: docs/training.md.

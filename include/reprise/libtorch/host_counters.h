@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "reprise/export.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 
 /// \file
 /// Optimizers of libtorch whose `step` cannot be captured correctly.

@@ -4,8 +4,8 @@
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
-#include "reprise/export.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 #include "reprise/random.h"
 
 /// \file

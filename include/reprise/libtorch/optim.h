@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "reprise/export.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 
 /// \file
 /// Optimizers whose `step()` can be captured: docs/training.md.

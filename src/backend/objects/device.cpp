@@ -7,7 +7,7 @@
 #include "backend/objects/device_name.h"
 #include "backend/objects/open_guards.h"
 #include "backend/objects/thread_tag.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/stream.h"
 #include "support/environment.h"
 #include "text/format.h"

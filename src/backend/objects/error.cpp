@@ -7,7 +7,7 @@
 
 #include "backend/user_code.h"
 #include "reprise/capture_report.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -8,7 +8,7 @@
 #include "backend/check.h"
 #include "backend/objects/captured_events.h"
 #include "backend/stream_wait.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 #include "text/require_named.h"
 

@@ -10,7 +10,7 @@
 #include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/objects/thread_tag.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "support/thread_object.h"
 #include "text/format.h"
 

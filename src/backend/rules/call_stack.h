@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 // The caller of a call, for capture reports. Slow; for failed calls only.
 

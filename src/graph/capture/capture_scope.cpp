@@ -14,8 +14,8 @@
 #include "graph/capture/warm_up.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/listeners/random_listener.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/graph.h"
-#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -9,9 +9,9 @@
 #include "captures/registry.h"
 #include "graph/capture/host_functions.h"
 #include "memory/watches/allocation_log.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/error.h"
 #include "reprise/memory.h"
-#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {

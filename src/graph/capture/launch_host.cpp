@@ -11,8 +11,8 @@
 #include "captures/registry.h"
 #include "graph/capture/host_functions.h"
 #include "memory/lifetime/release_queue.h"
+#include "reprise/detail/public_call.h"
 #include "reprise/error.h"
-#include "reprise/public_call.h"
 #include "text/format.h"
 
 namespace reprise {

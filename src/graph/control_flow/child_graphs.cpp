@@ -15,7 +15,7 @@
 #include "graph/listeners/child_listener.h"
 #include "graph/listeners/pool_listener.h"
 #include "reprise/child_graph.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -21,7 +21,7 @@
 #include "graph/listeners/child_listener.h"
 #include "kernels/condition_kernel.h"
 #include "memory/device_words.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/listeners/capture_listener.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::graphs {
 

@@ -12,7 +12,7 @@
 #include "backend/backend.h"
 #include "graph/listeners/capture_listener.h"
 #include "reprise/annotations.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::inspect {
 class AnnotationListener;

@@ -12,7 +12,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/nodes/inner_nodes.h"
 #include "graph/nodes/nodes_by_name.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 // Views of the nodes of a graph, and the changes made through them.

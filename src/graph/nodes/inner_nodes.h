@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::graphs {
 

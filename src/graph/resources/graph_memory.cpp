@@ -7,7 +7,7 @@
 #include "graph/resources/graph_counts.h"
 #include "memory/allocator_impl.h"
 #include "memory/node_memory.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 #include "text/size.h"
 

@@ -11,7 +11,7 @@
 
 #include "graph/listeners/capture_listener.h"
 #include "reprise/annotations.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::inspect {
 

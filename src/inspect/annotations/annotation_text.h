@@ -4,7 +4,7 @@
 #include <string>
 
 #include "reprise/annotations.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::inspect {
 

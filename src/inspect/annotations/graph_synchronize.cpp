@@ -12,7 +12,7 @@
 #include "graph/listeners/collectives_listener.h"
 #include "inspect/annotations/annotation_text.h"
 #include "inspect/annotations/progress_listener.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 // CUDAGraph::synchronize(): waiting for a time, and what is done after it.

@@ -12,7 +12,7 @@
 
 #include "captures/capture.h"
 #include "reprise/annotations.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph_types.h"
 #include "reprise/memory.h"
 #include "reprise/stream.h"

@@ -14,7 +14,7 @@
 #include "inspect/diff/graph_differences.h"
 #include "memory/device_words.h"
 #include "memory/lifetime/release_queue.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 // compare(): captures the body again, and executes both graphs.

@@ -9,7 +9,7 @@
 
 #include "graph/cuda_graph_impl.h"
 #include "inspect/nodes/node_values.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph_diff.h"
 
 namespace reprise::inspect {

@@ -8,7 +8,7 @@
 #include "graph/cuda_graph_impl.h"
 #include "graph/nodes/template_pairs.h"
 #include "inspect/diff/compared_graph.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/graph_diff.h"
 
 namespace reprise::inspect {

@@ -14,7 +14,7 @@
 #include "inspect/diff/graph_differences.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/capture.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "support/immortal.h"
 #include "text/format.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "inspect/nodes/node_values.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::inspect {
 

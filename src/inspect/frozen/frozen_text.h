@@ -7,7 +7,7 @@
 #include <string>
 
 #include "inspect/nodes/node_values.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/frozen_values.h"
 
 namespace reprise::inspect {

@@ -8,7 +8,7 @@
 #include "backend/backend.h"
 #include "inspect/nodes/graph_walk.h"
 #include "reprise/annotations.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::inspect {
 

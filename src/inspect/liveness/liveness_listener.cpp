@@ -17,7 +17,7 @@
 #include "inspect/liveness/liveness_text.h"
 #include "inspect/nodes/node_text.h"
 #include "memory/allocator_impl.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 namespace reprise::inspect {

@@ -13,7 +13,7 @@
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/input_source.h"
 #include "memory/watches/block_watch.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/liveness.h"
 
 namespace reprise::inspect {

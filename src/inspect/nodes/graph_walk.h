@@ -13,7 +13,7 @@
 #include "backend/backend.h"
 #include "graph/nodes/node_changes.h"
 #include "reprise/annotations.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/kernel.h"
 
 namespace reprise::inspect {

@@ -15,7 +15,7 @@
 #include "backend/backend.h"
 #include "inspect/nodes/graph_walk.h"
 #include "memory/watches/allocation_log.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::inspect {
 

@@ -15,7 +15,7 @@
 #include "graph/nodes/inner_nodes.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/timings/replay_timing.h"
-#include "reprise/public_call.h"
+#include "reprise/detail/public_call.h"
 #include "text/format.h"
 
 // Times of one replay, node by node.

@@ -14,7 +14,7 @@
 #include "inspect/liveness/graph_scan.h"
 #include "libtorch/cuda/cuda_tensors.h"
 #include "libtorch/cuda/versions/version.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/libtorch/detail/install.h"
 #include "text/format.h"
 
 namespace reprise::libtorch {

@@ -12,8 +12,8 @@
 
 #include "graph/capture/framework_captures.h"
 #include "inspect/liveness/input_source.h"
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
 

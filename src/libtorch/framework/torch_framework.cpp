@@ -13,7 +13,7 @@
 #include "libtorch/operators/leaf_streams.h"
 #include "libtorch/operators/operator_nodes.h"
 #include "libtorch/operators/tensor_inputs.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/libtorch/detail/install.h"
 
 // libtorch as the framework of this process: what both libraries share, and what takes part in captures.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reprise/libtorch/call_key.h"
+#include "reprise/libtorch/detail/call_key.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>

@@ -15,7 +15,7 @@
 
 #include "graph/capture/internal_streams.h"
 #include "libtorch/versions/version.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/stream.h"
 
 // State that is put aside while callables are warmed up and captured, and restored at the end of the scope.

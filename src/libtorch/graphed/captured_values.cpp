@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "reprise/libtorch/tensor_structures.h"
+#include "reprise/libtorch/detail/tensor_structures.h"
 #include "text/format.h"
 
 // Values besides tensors among the arguments of graphed callables: whether two are the same, and their texts.

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "libtorch/graphed/graphed_function.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::libtorch::detail {
 

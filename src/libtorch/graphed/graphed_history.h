@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::libtorch::detail {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "memory/lifetime/last_launch.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::memory {
 

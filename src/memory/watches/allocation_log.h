@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "captures/capture.h"
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 #include "reprise/memory.h"
 
 namespace reprise::memory {

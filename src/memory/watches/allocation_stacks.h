@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 namespace reprise::memory {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "captures/capture.h"
+#include "reprise/detail/export.h"
 #include "reprise/device.h"
-#include "reprise/export.h"
 #include "reprise/memory.h"
 
 // Notifies graphs when a block of the allocator that they use is freed, and keeps blocks alive for them.

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "reprise/detail/kernel_functions.h"
 #include "reprise/kernel.h"
-#include "reprise/kernel_functions.h"
 
 namespace reprise {
 namespace {

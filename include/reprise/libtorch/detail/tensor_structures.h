@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "reprise/export.h"
-#include "reprise/libtorch/install.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/install.h"
 
 /// \file
 /// for_each_tensor: how this library finds the tensors in what a function takes and returns.

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "reprise/cache_key.h"
-#include "reprise/export.h"
-#include "reprise/libtorch/tensor_structures.h"
+#include "reprise/detail/export.h"
+#include "reprise/libtorch/detail/tensor_structures.h"
 
 /// \file
 /// The key of a call of a CachedCallable. For internal use.

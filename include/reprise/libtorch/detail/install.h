@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "reprise/export.h"
+#include "reprise/detail/export.h"
 
 /// \file
 /// Makes libtorch's tensors take part in captures; included by all headers of the component.
