@@ -82,7 +82,8 @@ void NodeMemory::release(const Block& block) {
 void NodeMemory::allocated(captures::Capture& capture, const Device& device, void* address, std::size_t bytes) {
   const std::shared_ptr<NodeMemory> memory = capture.get_or_attach(node_memory_of, capture);
   if (memory == nullptr) return;
-  backend::PerDevice<OfDevice>::use(memory->device_, [&](OfDevice&) {
+  backend::PerDevice<OfDevice>::use(memory->device_, [&](OfDevice& all) {
+    std::erase_if(all.freed, [&](const auto& each) { return each.first == address; });  // it is allocated again
     memory->blocks_.push_back({device, address, bytes});
   });
   ++known;
