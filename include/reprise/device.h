@@ -32,8 +32,7 @@ struct MemoryInfo {
 };
 
 /// A device of this process: a small value that can be copied and compared. Devices are opened at first use and live
-/// until the process ends; that of a HostSimulator ends earlier, and its Device values must not be used any more. Every
-/// function may be called from any thread.
+/// until the process ends. Every function may be called from any thread.
 class REPRISE_EXPORT Device {
  public:
   /// The device that a text names: `host` (the same as `host:0`), `host:1`, `cuda`, `cuda:0`.
