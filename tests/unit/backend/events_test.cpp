@@ -92,7 +92,7 @@ TEST_F(EventTest, TwoTellTheTimeBetweenThem) {
 
 TEST_F(EventTest, ThatIsNotReachedHasNoTimeYet) {
   const Event start(device_), end(device_);
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   start.record(stream_);
   close(gate, stream_);
   end.record(stream_);

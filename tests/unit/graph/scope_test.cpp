@@ -194,7 +194,7 @@ TEST_F(CaptureScope, RefusesAStreamThatIsCapturing) {
 
 TEST_F(CaptureScope, WaitsForTheDeviceOnEntry) {
   const Stream stream;
-  reprise::test::Gate gate;
+  reprise::test::Gate gate(reprise::test::by_steps_too);
   call_on_host(stream, &reprise::test::Gate::pass, &gate);
   std::thread opens([&] {
     EXPECT_TRUE(gate.wait_until_reached());
@@ -220,7 +220,7 @@ TEST_F(CaptureScope, GivesCachedMemoryBackOnEntry) {
 }
 
 TEST_F(CaptureScope, DoesNotWaitForTheDeviceWhileACaptureIsUnderway) {
-  reprise::test::Gate gate;
+  reprise::test::Gate gate(reprise::test::by_steps_too);
   const Stream held, outer_stream;
   CUDAGraph outer;
   const StreamGuard guard(outer_stream);
@@ -240,7 +240,7 @@ TEST_F(CaptureScope, DoesNotWaitForTheDeviceWhileACaptureIsUnderway) {
 
 TEST_F(CaptureScope, DoesNotWaitForTheDeviceWhenItIsRefused) {
   capture_increment(graph_, x_);
-  reprise::test::Gate gate;
+  reprise::test::Gate gate(reprise::test::by_steps_too);
   const Stream held;
   call_on_host(held, &reprise::test::Gate::pass, &gate);
   EXPECT_THROW(reprise::graph scope(graph_), UsageError);  // would never return
@@ -278,7 +278,7 @@ TEST_F(CaptureScope, FunctionTakesItsOptions) {
 
 TEST_F(CaptureScope, CanBeUsedByEightThreadsAtOnce) {
   constexpr int thread_count = 8;
-  reprise::test::Meeting inside(thread_count);
+  reprise::test::Meeting inside(thread_count, reprise::test::by_steps_too);
   std::vector<Buffer<int>> values;
   for (int t = 0; t < thread_count; ++t) values.push_back(zeros(100));
   std::vector<CUDAGraph> graphs(thread_count);

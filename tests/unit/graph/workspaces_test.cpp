@@ -214,7 +214,7 @@ TEST_F(GraphWorkspaces, OfCapturesAtTheSameTimeAreTheirOwn) {
   std::vector<Workspace> found(count);
   std::vector<Buffer<int>> results;
   for (std::size_t i = 0; i < count; ++i) results.push_back(zeros(16));
-  reprise::test::Meeting all_are_capturing(count);
+  reprise::test::Meeting all_are_capturing(count, reprise::test::by_steps_too);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {

@@ -149,7 +149,7 @@ struct Busy {
 };
 
 TEST(ForkedChild, EndsWithWhatItInheritedWithoutAWordOrAWait) {
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   auto held = std::make_unique<Held>();
   auto busy = std::make_unique<Busy>(gate);
   EXPECT_EQ(code_of_child([&] {
@@ -166,7 +166,7 @@ TEST(ForkedChild, EndsWithWhatItInheritedWithoutAWordOrAWait) {
 
 // As is the case in a child that leaves main().
 TEST(ForkedChild, ExitsWithStaticObjects) {
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   static std::unique_ptr<Busy> busy;
   busy = std::make_unique<Busy>(gate);
   EXPECT_EQ(code_of_child([] {
@@ -184,7 +184,7 @@ TEST(ForkedChild, ExitsWithStaticObjects) {
 // The thread that reports a race holds the mutex of the runtime.
 TEST(ForkedChild, DoesNotWaitForWhatAnotherThreadHeld) {
   Held held;
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   Warnings warnings;
   std::future<void> other = std::async(std::launch::async, [&] {
     const LogSink before = set_log_sink([&](LogLevel, std::string_view) { gate.stand(); });
@@ -207,7 +207,7 @@ TEST(ForkedChild, DoesNotWaitForWhatAnotherThreadHeld) {
 // The thread that launches a graph holds a mutex of that graph.
 TEST(ForkedChild, DoesNotWaitForALaunchOfAnotherThread) {
   Held held;
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   held.kept.add_hooks({.before_replay = [&](const StreamRef&) { gate.stand(); }});
   std::future<void> other = std::async(std::launch::async, [&] { held.kept.replay(held.stream); });
   ASSERT_TRUE(gate.wait_until_reached());

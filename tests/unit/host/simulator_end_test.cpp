@@ -45,7 +45,7 @@ void set_flag(void* flag) {
 
 TEST(EndOfAHostSimulator, WaitsForItsWork) {
   Ending ending;
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   std::atomic<bool> ran{false};
   {
     const Stream stream(ending.device());
@@ -74,7 +74,7 @@ TEST(EndOfAHostSimulator, WaitsForReplaysOfGraphsThatAreGone) {
   for (const KeepGraph keep : {KeepGraph::no, KeepGraph::yes}) {
     const Warnings warnings;
     Ending ending;
-    Gate gate;
+    Gate gate(reprise::test::by_steps_too);
     auto held = std::make_shared<int>(1);
     const std::weak_ptr<int> alive = held;
     {
@@ -250,7 +250,7 @@ TEST(EndOfAHostSimulator, CanComeFromAnotherThread) {
 TEST(EndOfAHostSimulator, CanComeFromAnOperationThatHadTheLastUse) {
   const Warnings warnings;
   Ending ending;
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   auto stream = std::make_unique<Stream>(ending.device());
   auto x = std::make_shared<Buffer<int>>(1, *stream);
   ending.end();

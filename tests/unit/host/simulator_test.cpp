@@ -94,7 +94,7 @@ TEST(HostSimulator, HasTheMemoryOfItsOptions) {
 }
 
 TEST(HostSimulator, RunsWhileAnotherOneIsHeld) {
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   const HostSimulator one, other;
   const Stream held(one.device()), runs(other.device());
   call_on_host(held, &Gate::pass, &gate);

@@ -24,7 +24,7 @@ TEST_F(CachingAllocatorTest, GivesAFreedBlockOutAgainForTheSameStream) {
 }
 
 TEST_F(CachingAllocatorTest, DoesNotWaitForTheStreamBeforeItGivesABlockOutAgain) {
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   close(gate, stream_);
   void* const block = allocate(1000);
   free(block);
