@@ -36,7 +36,7 @@ function(reprise_find_libtorch_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# Compiles tests for both devices once; a program adds the file of its device, both_devices/device/*.cpp.
+# Compiles sources of several programs once: tests for both devices, and the file of a device, both_devices/device/*.cpp.
 function(reprise_add_libtorch_objects name) # folders of tests/libtorch
   reprise_find_libtorch_sources(sources ${ARGN})
   add_library(reprise_${name}_objects OBJECT ${sources})
