@@ -10,13 +10,6 @@
 namespace reprise::graphs::test {
 namespace {
 
-TEST_F(GraphWorkspaces, AreEmptyOutsideOfCaptures) {
-  const Workspace workspace = library_workspace("test", workspace_bytes);
-  EXPECT_FALSE(static_cast<bool>(workspace));
-  EXPECT_EQ(workspace.data, nullptr);
-  EXPECT_EQ(workspace.bytes, 0u);
-}
-
 TEST_F(GraphWorkspaces, AreEmptyOnAStreamOutsideOfTheCapture) {
   const Stream outside;
   CUDAGraph graph;
@@ -48,15 +41,6 @@ TEST_F(GraphWorkspaces, AreEmptyInABrokenCapture) {
                          EXPECT_FALSE(static_cast<bool>(library_workspace("test", workspace_bytes)));
                        }),
                CaptureError);
-  EXPECT_EQ(pool().reserved_bytes, 0u);
-}
-
-TEST_F(GraphWorkspaces, OfNoBytesAreEmpty) {
-  CUDAGraph graph;
-  capture(graph, options_, [&] {
-    EXPECT_FALSE(static_cast<bool>(library_workspace("test", 0)));
-    add(result_);
-  });
   EXPECT_EQ(pool().reserved_bytes, 0u);
 }
 

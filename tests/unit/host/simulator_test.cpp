@@ -249,12 +249,6 @@ TEST(HostSimulator, FindsNoRaceWhereWorkIsOrdered) {
   EXPECT_THAT(simulator.races(), IsEmpty());
 }
 
-TEST(HostSimulator, RefusesToReturnRacesThatItDoesNotLookFor) {
-  const HostSimulator simulator;
-  EXPECT_THAT(text_of<UsageError>([&] { static_cast<void>(simulator.races()); }),
-              HasSubstr("HostDeviceOptions::check_races"));
-}
-
 TEST(HostSimulator, ProtectsItsMemoryIfItIsAskedTo) {
   ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_DEATH(
@@ -272,22 +266,6 @@ TEST(HostSimulator, ProtectsItsMemoryIfItIsAskedTo) {
 TEST(HostSimulator, IsOneDevice) {
   EXPECT_THAT(text_of<UsageError>([] { HostSimulator({.devices = 2}); }),
               AllOf(HasSubstr("to be 1"), HasSubstr("found 2"), HasSubstr("a HostSimulator for each device")));
-}
-
-TEST(HostSimulator, RefusesTheMemoryThatHostDevicesRefuse) {
-  EXPECT_THAT(text_of<UsageError>([] { HostSimulator({.memory_bytes = 1}); }),
-              HasSubstr("memory_bytes should be from"));
-}
-
-TEST(HostSimulator, IsOneOfSixteenAtMost) {
-  std::vector<std::unique_ptr<HostSimulator>> all(16);
-  for (auto& each : all) each = std::make_unique<HostSimulator>();
-  EXPECT_THAT(text_of<UsageError>([] { HostSimulator(); }),
-              AllOf(HasSubstr("expected fewer than 16"), HasSubstr("found 16"), HasSubstr("destroy")));
-  all.pop_back();
-  const HostSimulator next;
-  const Stream stream(next.device());
-  stream.synchronize();
 }
 
 TEST(HostSimulator, CanBeMadeByManyThreadsAtOnce) {
