@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
-#include "memory/device_words.h"
-#include "tests/support/gate.h"
 #include "tests/unit/inspect/compare_fixture.h"
 
 // compare(): the first node at which a graph and its program differ.
@@ -496,35 +492,6 @@ TEST_F(Compare, DrawsTheSameRandomNumbersInBothAndLeavesTheGenerator) {
   const Comparison found = compare_now(body);
   ASSERT_TRUE(found.difference) << found.str();
   EXPECT_EQ(found.difference->address, x_.data());
-}
-
-TEST_F(Compare, WaitsUntilWordsOfRandomNumbersOfAnotherDeviceAreCleared) {
-  const auto second = graphs::test::second_device();
-  if (!second) GTEST_SKIP() << "needs two devices: REPRISE_HOST_DEVICES=2";
-  reprise::test::Gate gate;
-  const Stream far(*second);
-  const Generator generator(*second);
-  Buffer<int> drawn(4, far);
-  const auto body = [&] {
-    const StreamRef here = current_stream();
-    far.wait(here);
-    {
-      const StreamGuard there(far);
-      launch(4, SeedAndOffset{}, generator.philox_state(4), drawn.data(), std::size_t{4});
-    }
-    here.wait(far);
-  };
-  graph_ = capture({.capture_error_mode = CaptureMode::thread}, body);
-  graph_.replay();
-  current_stream().synchronize();
-  graphs::test::call_on_host(memory::stream_of_words(*second), &reprise::test::Gate::pass, &gate);
-  const std::jthread opener([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    gate.open();
-  });
-  const Comparison found = compare_now(body);
-  EXPECT_TRUE(gate.is_open()) << "the words may be cleared after the comparison has set them";
-  EXPECT_TRUE(found.same()) << found.str();
 }
 
 TEST_F(Compare, LeavesTheGraphAndItsReplaysAlone) {
