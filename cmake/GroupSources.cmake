@@ -20,6 +20,11 @@ function(reprise_group_sources target)
   if(NOT REPRISE_GROUP_SOURCES)
     return()
   endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC looks for garbage from 128 MB on, which a precompiled header alone has: a sixth of the time. A group needs a
+    # tenth more memory without.
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=1000000>")
+  endif()
   if(arg_WHOLE)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE BATCH UNITY_BUILD_BATCH_SIZE 0)
     return()

@@ -8,7 +8,7 @@ set(limit 400) # seconds for one process; beside others, the recorded calls of o
 set(take_memory "(^|/)(CudaTensorFailures|CudaTensorsWithoutMemory|FailedCapture|GraphWorkspaces|OtherCaches|OutOfMemory)(/|$)")
 # Suites that compare how much memory of the device is free. Under memcheck, where a failed test does not count, others
 # may run beside them.
-string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllocatorTest|Cublas|FailingRuntime"
+string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllocatorTest|Cublas"
   "|FailureWalk|GraphPools|MemoryContract|MemoryOfGraphs|PrivatePools|StressCacheKeys)(/|$)")
 # What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests.
 # RecordedCallsOfAnotherDevice and FurtherCallsOfAnotherDevice measure results of calls and launch next to nothing; memcheck

@@ -37,7 +37,7 @@ function(reprise_find_libtorch_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# Compiles tests for both devices once; a program adds the file of its device, both_devices/device/*.cpp.
+# Compiles sources of several programs once: tests for both devices, and the file of a device, both_devices/device/*.cpp.
 function(reprise_add_libtorch_objects name) # folders of tests/libtorch
   reprise_find_libtorch_sources(sources ${ARGN})
   add_library(reprise_${name}_objects OBJECT ${sources})
@@ -69,8 +69,7 @@ function(reprise_add_libtorch_tests name) # as reprise_add_libtorch_program()
   set_tests_properties(${name}.with_two_devices PROPERTIES LABELS libtorch TIMEOUT ${reprise_test_limit}
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_RACES=1"
     FAIL_REGULAR_EXPRESSION "warning: race")
-  list(JOIN ${program}_with_gates ":" with_gates)
-  add_test(NAME ${name}.by_steps COMMAND ${program} "--gtest_filter=-${with_gates}")
+  add_test(NAME ${name}.by_steps COMMAND ${program})
   set_tests_properties(${name}.by_steps PROPERTIES LABELS libtorch TIMEOUT ${reprise_test_limit}
     ENVIRONMENT "REPRISE_HOST_DEVICES=2;REPRISE_DEVICE=host;REPRISE_HOST_SCHEDULER=1")
 endfunction()

@@ -11,15 +11,15 @@
 namespace reprise::test {
 namespace {
 
-constexpr int n = 256;
-constexpr std::size_t size = std::size_t{n} * n;
+constexpr int rows = 256;
+constexpr std::size_t values_of_matrix = std::size_t{rows} * rows;
 
-// A product of matrices of n by n floats, with the first algorithm that cuBLASLt proposes.
+// A product of matrices of `rows` by `rows` floats, with the first algorithm that cuBLASLt proposes.
 class Product {
  public:
   explicit Product(const CublasLtHandle& lt) : lt_(lt) {
     check_cublas(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    check_cublas(cublasLtMatrixLayoutCreate(&layout_, CUDA_R_32F, n, n, n), "cublasLtMatrixLayoutCreate");
+    check_cublas(cublasLtMatrixLayoutCreate(&layout_, CUDA_R_32F, rows, rows, rows), "cublasLtMatrixLayoutCreate");
     cublasLtMatmulPreference_t preference = nullptr;
     check_cublas(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     const std::size_t bytes = lt.workspace_bytes();
@@ -68,10 +68,10 @@ struct Matrices {
   }
   const CublasLtHandle lt;
   const Product product;
-  Buffer<float> a{whole_numbers(size, 1)};
-  Buffer<float> b{whole_numbers(size, 2)};
-  Buffer<float> c{size};
-  Buffer<float> d{size};
+  Buffer<float> a{whole_numbers(values_of_matrix, 1)};
+  Buffer<float> b{whole_numbers(values_of_matrix, 2)};
+  Buffer<float> c{values_of_matrix};
+  Buffer<float> d{values_of_matrix};
 };
 
 class CublasLt : public CudaTest {};
@@ -85,12 +85,12 @@ TEST_F(CublasLt, ACapturedProductIsTheEagerOneInEachReplay) {
   capture(graph, options, [&] { m.product(m.a, m.b, m.c); });
   EXPECT_EQ(allocator().statistics(options.pool).allocated_bytes, m.lt.workspace_bytes());
   for (unsigned seed = 1; seed < 5; ++seed) {
-    m.a.write_async(whole_numbers(size, seed));
+    m.a.write_async(whole_numbers(values_of_matrix, seed));
     m.c.fill_bytes_async(0xff);
     m.product(m.a, m.b, m.d);
     graph.replay();
     EXPECT_EQ(read(m.c), read(m.d));
-    EXPECT_NE(read(m.c), std::vector<float>(size, 0));
+    EXPECT_NE(read(m.c), std::vector<float>(values_of_matrix, 0));
   }
 }
 

@@ -15,7 +15,7 @@
 namespace reprise::test {
 namespace {
 
-constexpr int n = 1000;
+constexpr int value_count = 1000;
 
 // y = max(x, 0)
 class Rectifier {
@@ -23,7 +23,7 @@ class Rectifier {
   Rectifier() {
     EXPECT_EQ(cudnnCreate(&handle_), CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(cudnnCreateTensorDescriptor(&tensor_), CUDNN_STATUS_SUCCESS);
-    EXPECT_EQ(cudnnSetTensor4dDescriptor(tensor_, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 1, n),
+    EXPECT_EQ(cudnnSetTensor4dDescriptor(tensor_, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 1, value_count),
               CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(cudnnCreateActivationDescriptor(&activation_), CUDNN_STATUS_SUCCESS);
     EXPECT_EQ(cudnnSetActivationDescriptor(activation_, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
@@ -56,7 +56,7 @@ TEST_F(Cudnn, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
   std::string why;
   if (device().backend().monitor().watch_calls(&why) == nullptr) GTEST_SKIP() << why;
   set_log_sink([](LogLevel, std::string_view) {});
-  Buffer<float> x(n);
+  Buffer<float> x(value_count);
   GraphOptions options;
   options.report = ReportDetail::full;
   cudnnHandle_t handle = nullptr;
@@ -79,7 +79,7 @@ TEST_F(Cudnn, AHandleThatIsMadeInACaptureIsReportedAsItsFirstUse) {
 
 TEST_F(Cudnn, ACapturedActivationIsTheEagerOneInEachReplay) {
   const Rectifier rectify;
-  Buffer<float> x(whole_numbers(n, 1)), y(n), z(n);
+  Buffer<float> x(whole_numbers(value_count, 1)), y(value_count), z(value_count);
   rectify(x, z);
   current_stream().synchronize();
 
@@ -87,7 +87,7 @@ TEST_F(Cudnn, ACapturedActivationIsTheEagerOneInEachReplay) {
   capture(graph, [&] { rectify(x, y); });
   EXPECT_GE(graph.node_count(), 1u);
   for (unsigned seed = 1; seed < 5; ++seed) {
-    std::vector<float> values = whole_numbers(n, seed);
+    std::vector<float> values = whole_numbers(value_count, seed);
     x.write_async(values);
     y.fill_bytes_async(0xff);
     rectify(x, z);

@@ -11,7 +11,7 @@
 namespace reprise::test {
 namespace {
 
-constexpr std::size_t n = 10000;
+constexpr std::size_t values_of_rank = 10000;
 
 // One rank for each device: communicator, stream and buffers.
 struct Ranks {
@@ -20,8 +20,8 @@ struct Ranks {
     for (const Device device : devices) {
       indices.push_back(device.index());
       streams.emplace_back(device);
-      in.emplace_back(n, streams.back());
-      out.emplace_back(n, streams.back());
+      in.emplace_back(values_of_rank, streams.back());
+      out.emplace_back(values_of_rank, streams.back());
     }
     EXPECT_EQ(ncclCommInitAll(communicators.data(), static_cast<int>(indices.size()), indices.data()), ncclSuccess);
   }
@@ -39,8 +39,9 @@ struct Ranks {
     EXPECT_EQ(ncclGroupStart(), ncclSuccess);
     for (std::size_t i = 0; i < count(); ++i) {
       const StreamHandle stream = i == 0 ? first.native() : streams[i].native();
-      EXPECT_EQ(ncclAllReduce(in[i].data(), out[i].data(), n, ncclFloat, ncclSum, communicators[i], stream),
-                ncclSuccess);
+      EXPECT_EQ(
+          ncclAllReduce(in[i].data(), out[i].data(), values_of_rank, ncclFloat, ncclSum, communicators[i], stream),
+          ncclSuccess);
     }
     EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
     for (std::size_t i = 1; i < count(); ++i) first.wait(streams[i]);
@@ -49,19 +50,19 @@ struct Ranks {
   // Inputs for a round, and nothing of an earlier one in the outputs; there when it returns.
   void prepare(unsigned round) {
     for (std::size_t i = 0; i < count(); ++i) {
-      in[i].write_async(whole_numbers(n, seed(round, i)), streams[i]);
+      in[i].write_async(whole_numbers(values_of_rank, seed(round, i)), streams[i]);
       out[i].fill_bytes_async(0xff, streams[i]);
     }
     for (const Stream& stream : streams) stream.synchronize();
   }
   void expect_sums(unsigned round) const {
-    std::vector<float> sums(n, 0);
+    std::vector<float> sums(values_of_rank, 0);
     for (std::size_t i = 0; i < count(); ++i) {
-      const std::vector<float> part = whole_numbers(n, seed(round, i));
-      for (std::size_t k = 0; k < n; ++k) sums[k] += part[k];
+      const std::vector<float> part = whole_numbers(values_of_rank, seed(round, i));
+      for (std::size_t k = 0; k < values_of_rank; ++k) sums[k] += part[k];
     }
     for (std::size_t i = 0; i < count(); ++i) {
-      std::vector<float> found(n);
+      std::vector<float> found(values_of_rank);
       out[i].read_async(found, streams[i]);
       streams[i].synchronize();
       EXPECT_EQ(found, sums) << "rank " << i;

@@ -9,10 +9,6 @@
 namespace reprise::differential {
 namespace {
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
 bool elementwise(Kind kind) {
   return kind == Kind::map || kind == Kind::mix;
 }

@@ -10,9 +10,9 @@ namespace reprise::differential {
 namespace {
 
 /// Makes one program. Only the bare engine is used: the standard's distributions differ between libraries.
-class Generator {
+class ProgramMaker {
  public:
-  Generator(std::uint64_t seed, const Limits& limits) : random_(seed), limits_(limits) { program_.seed = seed; }
+  ProgramMaker(std::uint64_t seed, const Limits& limits) : random_(seed), limits_(limits) { program_.seed = seed; }
 
   Program make() {
     make_objects();
@@ -530,7 +530,7 @@ class Generator {
 }  // namespace
 
 Program generate(std::uint64_t seed, const Limits& limits) {
-  return Generator(seed, limits).make();
+  return ProgramMaker(seed, limits).make();
 }
 
 }  // namespace reprise::differential

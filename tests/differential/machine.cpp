@@ -11,10 +11,6 @@
 namespace reprise::differential {
 namespace {
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// The number of the kernel's argument that is its value.
 std::size_t value_argument(Kind kind) {
   return kind == Kind::mix ? 3 : 2;

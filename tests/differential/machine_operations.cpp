@@ -8,13 +8,6 @@
 // The operations of a program: as they are done eagerly, or captured.
 
 namespace reprise::differential {
-namespace {
-
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
-}  // namespace
 
 void Machine::submit(const Run& run) {
   for (std::size_t i = 0; i < program_.operations.size(); ++i) {

@@ -9,10 +9,6 @@
 namespace reprise::differential {
 namespace {
 
-std::size_t at(int index) {
-  return static_cast<std::size_t>(index);
-}
-
 /// True if `of` is, for one of the operations, or of those in their bodies.
 template <class Of>
 bool any_of_all(const Program& program, const std::vector<Operation>& operations, const Of& of) {

@@ -13,6 +13,10 @@
 
 namespace reprise::differential {
 
+inline std::size_t at(int index) {
+  return static_cast<std::size_t>(index);
+}
+
 /// Where a buffer lies, and since when.
 enum class Place {
   device,  ///< device memory, there before the program

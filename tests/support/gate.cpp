@@ -25,8 +25,7 @@ void Gate::stand() {
   if (changed_.wait_for(lock, patience, [&] { return open_; })) return;
   // A tool that runs one piece of work at a time makes tests wait without effect: a shorter limit is set for it.
   if (support::environment(patience_variable).empty()) {
-    ADD_FAILURE() << "a gate was not opened within " << patience.count()
-                  << " s; tests that cannot run by steps are listed in tests/TestsWithGates.cmake";
+    ADD_FAILURE() << "a gate was not opened within " << patience.count() << " s";
   }
 }
 

@@ -81,7 +81,6 @@ GraphMemoryEstimate estimate_of(const GraphCounts& counts) noexcept {
 }
 
 GraphMemory memory_of(const Device& device, const GraphCounts& counts, MempoolId pool) {
-  backend::require_not_forked(backend::Call::memory_info);
   GraphMemory memory;
   if (device.type() == DeviceType::cuda) memory.estimate = estimate_of(counts);
   memory.graphs = counts.graphs;

@@ -40,6 +40,7 @@ namespace reprise::backend::test {
 
 constexpr CaptureMode all_modes[] = {CaptureMode::global, CaptureMode::thread, CaptureMode::relaxed};
 
+using reprise::test::by_steps_too;
 using reprise::test::Gate;
 using reprise::test::Meeting;
 
@@ -93,6 +94,7 @@ class Contract : public testing::TestWithParam<Device> {
   GraphHandle new_graph();
   GraphExecHandle instantiate(GraphHandle graph);
   Gate& new_gate() { return gates_.emplace_back(); }
+  Gate& new_gate(reprise::test::ByStepsToo too) { return gates_.emplace_back(too); }
 
   /// Releases it after the test.
   GraphHandle own(GraphHandle graph);

@@ -110,19 +110,6 @@ TEST_P(CaptureForkContract, AForkAtTheVeryBeginningIsARootOfItsOwn) {
   EXPECT_EQ(sorted_edges(end_capture(stream_)), sorted({{left, bottom}, {right, bottom}}));
 }
 
-TEST_P(CaptureForkContract, AJoinOfTheForksOfAForkIsEnough) {
-  StreamHandle third = new_stream();
-  begin_capture(stream_);
-  GraphNodeHandle top = work(stream_);
-  wait(fork_, record(stream_));
-  GraphNodeHandle second = work(fork_);
-  wait(third, record(fork_));
-  GraphNodeHandle last = work(third);
-  wait(stream_, record(third));  // what the fork did is behind this too
-  GraphNodeHandle bottom = work(stream_);
-  EXPECT_EQ(sorted_edges(end_capture(stream_)), sorted({{top, second}, {second, last}, {top, bottom}, {last, bottom}}));
-}
-
 TEST_P(CaptureForkContract, AWaitMeansTheRecordAtTheTimeOfTheCall) {
   EventHandle event = new_event();
   begin_capture(stream_);
@@ -136,32 +123,6 @@ TEST_P(CaptureForkContract, AWaitMeansTheRecordAtTheTimeOfTheCall) {
   EXPECT_EQ(sorted_edges(end_capture(stream_)), sorted({{first, second}, {first, forked}}));
 }
 
-TEST_P(CaptureForkContract, AForkWithoutWorkNeedsNoJoin) {
-  begin_capture(stream_);
-  work(stream_);
-  wait(fork_, record(stream_));
-  EXPECT_EQ(nodes_of(end_capture(stream_)).size(), 1U);
-  EXPECT_EQ(status_of(fork_), CaptureStatus::none);
-}
-
-TEST_P(CaptureForkContract, AForkThatIsNotJoinedIsRefusedAtTheEnd) {
-  begin_capture(stream_);
-  work(stream_);
-  wait(fork_, record(stream_));
-  work(fork_);
-  expect_no_graph(ErrorCode::stream_capture_unjoined);
-}
-
-TEST_P(CaptureForkContract, WorkOnAForkAfterItsJoinIsRefusedAtTheEnd) {
-  begin_capture(stream_);
-  work(stream_);
-  wait(fork_, record(stream_));
-  work(fork_);
-  wait(stream_, record(fork_));
-  work(fork_);
-  expect_no_graph(ErrorCode::stream_capture_unjoined);
-}
-
 TEST_P(CaptureForkContract, AJoinedForkIsFreeAfterTheEnd) {
   begin_capture(stream_);
   wait(fork_, record(stream_));
@@ -172,26 +133,6 @@ TEST_P(CaptureForkContract, AJoinedForkIsFreeAfterTheEnd) {
   EXPECT_OK(backend().stream_synchronize(fork_));
   EXPECT_EQ(read(device_), 8);
   expect_can_capture(fork_);
-}
-
-TEST_P(CaptureForkContract, TheEndIsRefusedOnAForkAndBreaksTheCapture) {
-  begin_capture(stream_);
-  work(stream_);
-  wait(fork_, record(stream_));
-  GraphHandle graph = nullptr;
-  EXPECT_RESULT(ErrorCode::stream_capture_unmatched, backend().stream_end_capture(fork_, &graph));
-  EXPECT_EQ(graph, nullptr);
-  EXPECT_EQ(status_of(stream_), CaptureStatus::invalidated);
-  EXPECT_EQ(status_of(fork_), CaptureStatus::invalidated);
-  expect_no_graph(ErrorCode::stream_capture_invalidated);
-}
-
-TEST_P(CaptureForkContract, ABeginIsRefusedOnAForkAndTheCaptureGoesOn) {
-  begin_capture(stream_);
-  wait(fork_, record(stream_));
-  EXPECT_RESULT(ErrorCode::illegal_state, backend().stream_begin_capture(fork_, CaptureMode::thread));
-  EXPECT_EQ(status_of(fork_), CaptureStatus::active);
-  end_capture(stream_);
 }
 
 TEST_P(CaptureForkContract, AnEventThatWasNeverRecordedIsNothingToWaitFor) {

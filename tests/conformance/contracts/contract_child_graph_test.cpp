@@ -281,7 +281,7 @@ TEST_P(ChildGraphContract, ALaunchThatHasNotBegunDoesNotSeeAChangeOfAChild) {
   GraphNodeHandle node = add(graph_, ChildGraphNodeParams{child_});
   GraphExecHandle exec = instantiate(graph_);
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   function<Add>();
   hold(stream, gate);
   EXPECT_OK(backend().graph_launch(exec, stream));

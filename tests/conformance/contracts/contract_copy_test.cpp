@@ -58,7 +58,7 @@ TEST_P(CopyContract, CopiesPartsOfAllocations) {
 
 TEST_P(CopyContract, LetsTheCallerChangePageableMemoryAtOnce) {
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   int* device = new_memory<int>(count);
   Values source = numbers(30);
   hold(stream, gate);
@@ -72,7 +72,7 @@ TEST_P(CopyContract, LetsTheCallerChangePageableMemoryAtOnce) {
 
 TEST_P(CopyContract, ReadsPinnedMemoryWhenTheStreamIsThere) {
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   int* device = new_memory<int>();
   int* pinned = new_pinned<int>();
   *pinned = 1;
@@ -86,7 +86,7 @@ TEST_P(CopyContract, ReadsPinnedMemoryWhenTheStreamIsThere) {
 
 TEST_P(CopyContract, CopiesToPinnedMemoryWithoutWaiting) {
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   int* device = new_memory<int>();
   int* pinned = new_pinned<int>();
   hold(stream, gate);

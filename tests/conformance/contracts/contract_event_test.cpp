@@ -90,7 +90,7 @@ TEST_P(EventContract, AWaitBeforeTheFirstRecordIsNoWait) {
   EventHandle event = new_event();
   StreamHandle waiting = new_stream();
   StreamHandle held = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   wait(waiting, event);
   hold(held, gate);
   record(event, held);
@@ -137,7 +137,7 @@ TEST_P(EventContract, HasNoTimeBeforeBothAreReached) {
   EventHandle start = new_event();
   EventHandle end = new_event();
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   record(start, stream);
   hold(stream, gate);
   record(end, stream);

@@ -100,7 +100,7 @@ TEST_P(GraphParamsContract, ALaunchThatHasNotBegunYetDoesNotSeeTheChange) {
   GraphNodeHandle node = add_kernel(graph_, {}, Append{}, log, length, 1);
   GraphExecHandle exec = instantiate(graph_);
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   hold(stream, gate);
   for (int value = 1; value <= 3; ++value) {
     EXPECT_OK(set_kernel(exec, node, Append{}, log, length, value));
@@ -255,7 +255,7 @@ TEST_P(GraphEnableContract, ALaunchThatHasNotBegunYetDoesNotSeeTheChange) {
   GraphNodeHandle node = add_kernel(graph_, {}, Add{}, device_, 1);
   GraphExecHandle exec = instantiate(graph_);
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   hold(stream, gate);
   EXPECT_OK(backend().graph_launch(exec, stream));
   EXPECT_OK(backend().graph_node_set_enabled(exec, node, false));
@@ -324,7 +324,7 @@ TEST_P(GraphUpdateContract, ALaunchThatHasNotBegunYetDoesNotSeeIt) {
   GraphNodeHandle first = add(changed, MemsetNodeParams{device_ + 2, 20, 4, 1});
   add_kernel(changed, {first}, Add{}, device_ + 1, 7);
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   hold(stream, gate);
   EXPECT_OK(backend().graph_launch(exec, stream));
   expect_updated(exec, changed);

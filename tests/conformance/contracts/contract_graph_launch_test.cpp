@@ -21,7 +21,7 @@ TEST_P(GraphLaunchContract, ComesInTheOrderOfItsStream) {
   add_kernel(graph_, {}, Append{}, log, length, 2);
   GraphExecHandle exec = instantiate(graph_);
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   hold(stream, gate);
   EXPECT_OK(launch(stream, Append{}, log, length, 1));
   EXPECT_OK(backend().graph_launch(exec, stream));

@@ -139,7 +139,7 @@ TEST_P(KernelContract, FindsTheSameFunctionAgain) {
 
 TEST_P(KernelContract, CopiesTheArgumentsAtTheLaunch) {
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   int* device = new_memory<int>(2);
   hold(stream, gate);
   {

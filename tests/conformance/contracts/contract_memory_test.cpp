@@ -80,7 +80,7 @@ TEST_P(MemoryContract, RefusesToFreeTwice) {
 
 TEST_P(MemoryContract, WaitsForWorkBeforeItFrees) {
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   int* result = new_memory<int>();
   void* pointer = nullptr;
   // Pages of its own: a small block shares them, and CUDA takes it back without a wait.
@@ -116,7 +116,7 @@ TEST_P(MemoryContract, AllocatesAndFreesInTheOrderOfAStream) {
 
 TEST_P(MemoryContract, FreesAsynchronouslyWithoutWaiting) {
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   int* result = new_memory<int>();
   void* pointer = nullptr;
   ASSERT_OK(backend().memory_allocate_async(&pointer, sizeof(int), stream));

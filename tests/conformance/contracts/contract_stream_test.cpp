@@ -185,7 +185,7 @@ TEST_P(StreamContract, ClampsPrioritiesToItsRange) {
 
 TEST_P(StreamContract, StillDoesTheWorkOfAStreamThatIsDestroyed) {
   StreamHandle stream = new_stream();
-  Gate& gate = new_gate();
+  Gate& gate = new_gate(by_steps_too);
   int* device = new_memory<int>();
   hold(stream, gate);
   EXPECT_OK(launch(stream, Store{}, device, 8));
@@ -206,7 +206,7 @@ TEST_P(StreamContract, SynchronisingTheDeviceWaitsForEveryStream) {
   int* values = new_memory<int>(2);
   std::vector<Gate*> gates;
   for (StreamHandle stream : {new_stream(blocking), new_stream(non_blocking)}) {
-    gates.push_back(&new_gate());
+    gates.push_back(&new_gate(by_steps_too));
     hold(stream, *gates.back());
     EXPECT_OK(launch(stream, Store{}, values + gates.size() - 1, 1));
   }

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tests/libtorch/distributed/distributed_fixture.h"
+#include "tests/support/by_steps.h"
 
 // What a rank gets when the other one is killed. Each test runs itself in two further processes, of which rank 1 is
 // killed: the two that run all tests go on.
@@ -27,6 +28,10 @@ constexpr const char* is_further_process = "REPRISE_TEST_IS_FURTHER_PROCESS";
 class KilledRanks : public TwoProcesses {
  protected:
   static bool further() { return getenv(is_further_process) != nullptr; }
+  void SetUp() override {
+    reprise::test::skip_by_steps();
+    TwoProcesses::SetUp();
+  }
   void TearDown() override {
     if (!further()) TwoProcesses::TearDown();
   }

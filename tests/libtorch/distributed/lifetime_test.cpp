@@ -6,6 +6,7 @@
 
 #include "inspect/annotations/annotation_text.h"
 #include "tests/libtorch/distributed/distributed_fixture.h"
+#include "tests/support/by_steps.h"
 
 // Graphs with collectives, the ends of their groups, and waits for a time.
 
@@ -97,6 +98,7 @@ TEST_F(GraphsWithCollectives, CanBeWaitedForWithATimeThatIsEnough) {
 }
 
 TEST_F(GraphsWithCollectives, ThatAnotherRankDoesNotReplayAreAbortedAndNamed) {
+  reprise::test::skip_by_steps();
   const auto group = make_group();
   DataParallel parallel({x_}, group);
   GraphOptions options;
@@ -131,6 +133,7 @@ TEST_F(GraphsWithCollectives, ThatAnotherRankDoesNotReplayAreAbortedAndNamed) {
 }
 
 TEST_F(GraphsWithCollectives, NameTheLastScopeThatTheyReached) {
+  reprise::test::skip_by_steps();
   const auto group = make_group();
   DataParallel parallel({x_}, group);
   const Tensor y = torch::zeros({}, device_);

@@ -8,6 +8,7 @@
 #include "inspect/annotations/annotation_text.h"
 #include "reprise/libtorch/host_device.h"
 #include "tests/libtorch/graphed/graphed_fixture.h"
+#include "tests/support/by_steps.h"
 #include "tests/support/text_of.h"
 
 // Memory of graphed callables: results in it, pools, and its release.
@@ -293,6 +294,7 @@ TEST_F(GraphedCallables, OfOneModuleMayBeMadeByTwoThreads) {
 
 TEST_F(GraphedCallables, MayBeDestroyedWhileTheyRunOnAnotherStream) {
   REPRISE_HOST_ONLY("work is held at a gate");
+  reprise::test::skip_by_steps();
   const Tensor x = torch::ones({1 << 18}, device_);
   std::optional graphed(make_graphed_callables(&twice, x));
   memory_of_tensors();

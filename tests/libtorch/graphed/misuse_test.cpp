@@ -239,11 +239,6 @@ TEST_F(GraphedCallables, TakeBuffersWhoseValuesShareOnePlace) {
   EXPECT_TRUE(same(make_graphed_callables(net, x)(x), x * 2));
 }
 
-TEST_F(GraphedCallables, RefuseAModuleThatIsNotThere) {
-  EXPECT_THAT(refusal([&] { make_graphed_callables(std::shared_ptr<TimesBufferImpl>(), random({3})); }),
-              HasSubstr("expected a module, found an empty pointer"));
-}
-
 TEST_F(GraphedCallables, RefuseToGiveArgumentsAnotherSize) {
   for (const int warm_up : {0, 3}) {
     GraphedCallableOptions options;

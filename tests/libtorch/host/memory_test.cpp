@@ -8,6 +8,7 @@
 #include "backend/host_work.h"
 #include "tests/libtorch/host/host_device_fixture.h"
 #include "tests/libtorch/support/error_text.h"
+#include "tests/support/by_steps.h"
 
 // Memory of tensors on the host device: pinned memory and copies, views and their storage, private pools.
 
@@ -47,6 +48,7 @@ TEST_F(OnHostDevice, PinnedMemoryIsKnownAndIsCopiedBothWaysWithoutWaiting) {
 }
 
 TEST_F(OnHostDevice, PinnedMemoryThatIsFreedBeforeItsCopyIsReadNevertheless) {
+  reprise::test::skip_by_steps();
   const auto values = torch::rand({1 << 10});
   auto pinned = values.pin_memory();
   std::atomic<bool> open = false;

@@ -129,22 +129,6 @@ TEST_F(LaunchTest, KnowsNameAndLayoutOfAKernel) {
   EXPECT_EQ(record.params_bytes, 33u);
 }
 
-TEST_F(LaunchTest, AShapeThatTheDeviceCannotLaunchIsRefused) {
-  LaunchConfig config;
-  config.block = Dim3(2048);
-  Buffer<int> marks(1);
-  try {
-    launch(config, MarkThreads{}, marks.data());
-    ADD_FAILURE() << "no exception";
-  } catch (const BackendError& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_value);
-    EXPECT_EQ(error.call(), "cuLaunchKernelEx");
-  }
-  marks.fill_bytes_async(0);
-  EXPECT_NO_THROW(launch(LaunchConfig{}, MarkThreads{}, marks.data()));
-  stream_.synchronize();
-}
-
 TEST_F(LaunchTest, AKernelThatWasNotCompiledForTheDeviceIsRefusedWithItsName) {
   backend_.fail(backend::Call::kernel_function, ErrorCode::invalid_device_function);
   Buffer<int> marks(1);

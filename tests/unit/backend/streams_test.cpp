@@ -115,16 +115,6 @@ TEST_F(StreamTest, TheLegacyStreamIsInNoCaptureWhateverIsCaptured) {
   EXPECT_TRUE(capture.is_whole());
 }
 
-TEST_F(StreamTest, SynchronizingACapturingStreamIsRefused) {
-  GraphHandle graph = nullptr;
-  ASSERT_EQ(backend_.stream_begin_capture(stream_.native(), CaptureMode::relaxed), ErrorCode::success);
-  EXPECT_THROW(stream_.synchronize(), BackendError);
-  EXPECT_THROW(stream_.query(), BackendError);
-  EXPECT_EQ(stream_.capture_status(), CaptureStatus::invalidated);
-  EXPECT_EQ(backend_.stream_end_capture(stream_.native(), &graph), ErrorCode::stream_capture_invalidated);
-  stream_.synchronize();
-}
-
 TEST_F(StreamTest, CanBeMadeAndDestroyedInAnyCapture) {
   const RawCapture capture(stream_);
   { const Stream short_lived(device_); }

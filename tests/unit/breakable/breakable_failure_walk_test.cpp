@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-#include <exception>
+#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "captures/registry.h"
-#include "tests/support/accounting_backend.h"
 #include "tests/unit/breakable/breakable_fixture.h"
+#include "tests/unit/graph/failure_walk/call_walk.h"
 
 // Each call of the runtime that an operation with eager parts makes fails once. Then all is checked: what ran is the
 // beginning of the program, a graph that was there stays usable, and nothing is lost.
@@ -15,17 +12,11 @@
 namespace reprise::breakables::test {
 namespace {
 
-using backend::Call;
-using backend::test::AccountingBackend;
-using graphs::test::eventually;
+using reprise::test::Outcome;
+using reprise::test::Trouble;
 
 constexpr std::size_t n = 100;
 constexpr int steps = 4;  // of the body: 1, 10, 100 and 1000 are added
-
-AccountingBackend& walked_runtime() {
-  static auto& runtime = *new AccountingBackend(default_device().backend());  // devices live until the process ends
-  return runtime;
-}
 
 /// What a scenario works with.
 struct Stage {
@@ -60,8 +51,7 @@ struct Stage {
     return {.capture_error_mode = CaptureMode::thread, .enable_annotations = true, .check_input_liveness = true};
   }
 
-  AccountingBackend& runtime = walked_runtime();
-  Device device{runtime};
+  Device device{reprise::test::walked_runtime()};
   DeviceGuard device_guard{device};
   Stream stream{device}, far{device}, fork{device};
   StreamGuard guard{stream};
@@ -117,24 +107,6 @@ const std::vector<Scenario>& scenarios() {
   return all;
 }
 
-// Failures that are no failures of the operation, and are not reported.
-bool is_silent(Call call, ErrorCode code) {
-  return (call == Call::memory_allocate && code == ErrorCode::out_of_memory) || call == Call::stream_is_capturing;
-}
-
-struct Level {
-  std::uint64_t allocations = 0, reserved = 0;
-  backend::test::Living living;
-  friend bool operator==(const Level&, const Level&) = default;
-};
-
-Level level_of(const Device& device) {
-  release_finished_graphs();
-  CachingAllocator& allocator = CachingAllocator::of(device);
-  allocator.empty_cache();
-  return {allocator.statistics().allocations, allocator.statistics().reserved_bytes, walked_runtime().living()};
-}
-
 // The sum of some first steps of the body, after whole runs of it.
 bool is_beginning(int added, int effects) {
   int sum = 0;
@@ -145,90 +117,52 @@ bool is_beginning(int added, int effects) {
   return false;
 }
 
-class BreakableFailureWalk : public ::testing::TestWithParam<ErrorCode> {
- protected:
-  // False if the operation does not make so many calls.
-  bool walk(const Scenario& scenario, int passed) {
-    const Device device(walked_runtime());
-    EXPECT_TRUE(eventually([&] { return level_of(device) == Level{}; }));
-    {
-      const Warnings warnings;
-      Stage stage;
-      if (scenario.prepare != nullptr) scenario.prepare(stage);
-      const int before = first(stage.state);
-      std::string text;
-      stage.runtime.fail_any(GetParam(), passed);
-      try {
-        scenario.run(stage);
-      } catch (const std::exception& error) {
-        text = error.what();
-      }
-      const std::optional<Call> failed = stage.runtime.failed();
-      stage.runtime.heal();
-      if (!failed) {
-        EXPECT_EQ(text, "") << scenario.name;
-        return false;
-      }
-      SCOPED_TRACE(::testing::Message() << scenario.name << ": call " << passed + 1 << ", " << cuda_name(*failed)
-                                        << ": " << text);
-      if (!is_silent(*failed, GetParam())) {
-        EXPECT_TRUE(!text.empty() || !warnings.texts().empty() || stage.cache->failure({0}))
-            << "the failure is reported nowhere";
-      }
-      expect_outside(stage);
-      expect_effect(stage, scenario, before, !text.empty());
-      expect_works(stage, scenario, !text.empty());
-      stage.runtime.make_up_for_refused();
-    }
-    walked_runtime().make_up_for_refused();
-    Level now;
-    EXPECT_TRUE(eventually([&] { return (now = level_of(device)) == Level{}; }))
-        << scenario.name << ", call " << passed + 1 << ": " << now.allocations << " allocations, " << now.reserved
-        << " bytes, " << now.living.graphs << " graphs, " << now.living.execs << " executables";
-    return true;
-  }
+class BreakableRun final : public reprise::test::WalkedRun {
+ public:
+  explicit BreakableRun(const Scenario& scenario) : scenario_(scenario) {}
 
-  static void expect_outside(Stage& stage) {
-    EXPECT_FALSE(captures::any_underway());
-    EXPECT_EQ(current_stream(), stage.stream.ref());
-    EXPECT_EQ(stage.stream.capture_status(), CaptureStatus::none);
-    EXPECT_EQ(graphs::test::make_unsafe_call(), ErrorCode::success);
-    stage.device.synchronize();
+  void prepare() override {
+    if (scenario_.prepare != nullptr) scenario_.prepare(stage_);
+    before_ = first(stage_.state);
   }
+  void run() override { scenario_.run(stage_); }
+  bool noted() const override { return stage_.cache->failure({0}).has_value(); }
 
-  static void expect_effect(Stage& stage, const Scenario& scenario, int before, bool thrown) {
-    const int added = first(stage.state) - before;
-    if (thrown) {
-      EXPECT_TRUE(is_beginning(added, scenario.effects)) << added;
+  void check(const Outcome& outcome, const Trouble& /*trouble*/) override {
+    stage_.device.synchronize();
+    const int added = first(stage_.state) - before_;
+    if (outcome.thrown) {
+      EXPECT_TRUE(is_beginning(added, scenario_.effects)) << added;
     } else {
-      EXPECT_EQ(added, 1111 * scenario.effects);
+      EXPECT_EQ(added, 1111 * scenario_.effects);
     }
+    // Everything works, in the states that the failure left, too.
+    if (outcome.thrown && scenario_.keeps_graph) expect_run([&] { stage_.graph->replay(); });
+    stage_.graph.emplace();
+    expect_run([&] { capture_it(stage_); });
+    stage_.cache->forget({0});
+    expect_run([&] { run_in_cache(stage_); });
   }
 
-  // Expects everything to work, in the states that the failure left, too.
-  static void expect_works(Stage& stage, const Scenario& scenario, bool thrown) {
-    const auto expect_run = [&](const auto& run) {
-      const int before = first(stage.state);
-      run();
-      EXPECT_EQ(first(stage.state), before + 1111);
-    };
-    if (thrown && scenario.keeps_graph) expect_run([&] { stage.graph->replay(); });
-    stage.graph.emplace();
-    expect_run([&] { capture_it(stage); });
-    stage.cache->forget({0});
-    expect_run([&] { run_in_cache(stage); });
+ private:
+  template <class F>
+  void expect_run(const F& run) {
+    const int before = first(stage_.state);
+    run();
+    EXPECT_EQ(first(stage_.state), before + 1111);
   }
+
+  const Scenario& scenario_;
+  Stage stage_;
+  int before_ = 0;
 };
 
+class BreakableFailureWalk : public ::testing::TestWithParam<ErrorCode> {};
+
 TEST_P(BreakableFailureWalk, FailsEveryCallOnceAndLosesNothing) {
-  int points = 0;
-  for (const Scenario& scenario : scenarios()) {
-    int passed = 0;
-    while (walk(scenario, passed) && !HasFatalFailure()) ++passed;
-    EXPECT_GT(passed, 0) << scenario.name;
-    points += passed;
-  }
-  std::printf("  walked %d calls in %zu operations\n", points, scenarios().size());
+  reprise::test::FailingCall trouble(GetParam());
+  for (const Scenario& scenario : scenarios())
+    reprise::test::walk(scenario.name, trouble, [&] { return std::make_unique<BreakableRun>(scenario); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Codes, BreakableFailureWalk, ::testing::Values(ErrorCode::out_of_memory, ErrorCode::unknown));

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
-#include <cstdio>
-#include <exception>
+#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "captures/registry.h"
-#include "tests/support/accounting_backend.h"
 #include "tests/unit/cache/cache_fixture.h"
+#include "tests/unit/graph/failure_walk/call_walk.h"
 
 // Each call of the runtime that an operation of a cache makes fails once. Then all is checked: the call took effect
 // once, or not at all and there is an error; later calls work; nothing is lost.
@@ -16,14 +13,8 @@
 namespace reprise::caches::test {
 namespace {
 
-using backend::Call;
-using backend::test::AccountingBackend;
-using graphs::test::eventually;
-
-AccountingBackend& walked_runtime() {
-  static auto& runtime = *new AccountingBackend(default_device().backend());  // devices live until the process ends
-  return runtime;
-}
+using reprise::test::Outcome;
+using reprise::test::Trouble;
 
 /// A cache, and a state to which each call adds one.
 struct CacheStage {
@@ -39,8 +30,7 @@ struct CacheStage {
     });
   }
 
-  AccountingBackend& runtime = walked_runtime();
-  Device device{runtime};
+  Device device{reprise::test::walked_runtime()};
   DeviceGuard device_guard{device};
   Stream stream{device}, other{device};
   StreamGuard guard{stream};
@@ -139,112 +129,59 @@ const std::vector<CacheScenario>& cache_scenarios() {
   return all;
 }
 
-// Failures that are no failures of the operation, and are not reported.
-bool is_silent(Call call, ErrorCode code) {
-  return (call == Call::memory_allocate && code == ErrorCode::out_of_memory) || call == Call::stream_is_capturing;
-}
+class CacheRun final : public reprise::test::WalkedRun {
+ public:
+  explicit CacheRun(const CacheScenario& scenario) : scenario_(scenario), stage_(scenario.options) {}
 
-struct CacheLevel {
-  std::uint64_t allocations = 0, reserved = 0;
-  backend::test::Living living;
-  friend bool operator==(const CacheLevel&, const CacheLevel&) = default;
-};
+  void prepare() override {
+    if (scenario_.prepare != nullptr) scenario_.prepare(stage_);
+    before_ = graphs::test::first(stage_.state);
+  }
+  void run() override { scenario_.run(stage_); }
+  bool noted() const override {
+    return stage_.cache && (stage_.cache->failure({0}) || stage_.cache->failure({1}) || stage_.cache->failure({0, 8}));
+  }
 
-CacheLevel level_of(const Device& device) {
-  release_finished_graphs();
-  CachingAllocator& allocator = CachingAllocator::of(device);
-  allocator.empty_cache();
-  return {allocator.statistics().allocations, allocator.statistics().reserved_bytes, walked_runtime().living()};
-}
-
-class CacheFailureWalk : public ::testing::TestWithParam<ErrorCode> {
- protected:
-  // False if the operation does not make so many calls.
-  bool walk(const CacheScenario& scenario, int passed) {
-    const Device device(walked_runtime());
-    // What replays of the last operation hold is released a moment after them.
-    EXPECT_TRUE(eventually([&] { return level_of(device) == CacheLevel{}; }));
-    std::string text;
-    {
-      const Warnings warnings;
-      CacheStage stage(scenario.options);
-      if (scenario.prepare != nullptr) scenario.prepare(stage);
-      const int state = graphs::test::first(stage.state);
-      stage.runtime.fail_any(GetParam(), passed);
-      try {
-        scenario.run(stage);
-      } catch (const std::exception& error) {
-        text = error.what();
+  void check(const Outcome& outcome, const Trouble& /*trouble*/) override {
+    stage_.device.synchronize();
+    const int added = graphs::test::first(stage_.state) - before_;
+    if (outcome.thrown) {
+      EXPECT_TRUE(added == 0 || added == scenario_.calls) << added;
+    } else {
+      EXPECT_EQ(added, scenario_.calls);
+      if (scenario_.factor != 0) {
+        EXPECT_EQ(stage_.result.read(), multiples(n, scenario_.factor));
       }
-      const std::optional<Call> failed = stage.runtime.failed();
-      stage.runtime.heal();
-      if (!failed) {
-        EXPECT_EQ(text, "") << scenario.name;
-        return false;
-      }
-      SCOPED_TRACE(::testing::Message() << scenario.name << ": call " << passed + 1 << ", " << cuda_name(*failed)
-                                        << ": " << text);
-      if (!is_silent(*failed, GetParam())) {
-        EXPECT_TRUE(!text.empty() || !warnings.texts().empty() || (stage.cache && stage.cache->failure({0})) ||
-                    (stage.cache && stage.cache->failure({1})) || (stage.cache && stage.cache->failure({0, 8})))
-            << "the failure is reported nowhere";
-      }
-      expect_outside(stage);
-      expect_effect(stage, scenario, state, !text.empty());
-      expect_works(stage);
-      stage.runtime.make_up_for_refused();
     }
-    walked_runtime().make_up_for_refused();
-    CacheLevel now;
-    EXPECT_TRUE(eventually([&] { return (now = level_of(device)) == CacheLevel{}; }))
-        << scenario.name << ", call " << passed + 1 << ": " << now.allocations << " allocations, " << now.reserved
-        << " bytes, " << now.living.graphs << " graphs, " << now.living.execs << " executables";
-    return true;
+    expect_works();
   }
 
-  static void expect_outside(CacheStage& stage) {
-    EXPECT_FALSE(captures::any_underway());
-    EXPECT_EQ(current_stream(), stage.stream.ref());
-    EXPECT_EQ(stage.stream.capture_status(), CaptureStatus::none);
-    EXPECT_EQ(graphs::test::make_unsafe_call(), ErrorCode::success);
-    stage.device.synchronize();
-  }
-
-  static void expect_effect(CacheStage& stage, const CacheScenario& scenario, int before, bool thrown) {
-    const int added = graphs::test::first(stage.state) - before;
-    if (thrown)
-      EXPECT_TRUE(added == 0 || added == scenario.calls) << added;
-    else
-      EXPECT_EQ(added, scenario.calls);
-    if (!thrown && scenario.factor != 0) {
-      EXPECT_EQ(stage.result.read(), multiples(n, scenario.factor));
-    }
-  }
-
-  // Expects everything to work, in the states that the failure left, too.
-  static void expect_works(CacheStage& stage) {
-    if (!stage.cache) stage.cache.emplace();
-    const int before = graphs::test::first(stage.state);
+ private:
+  // In the states that the failure left, too.
+  void expect_works() {
+    if (!stage_.cache) stage_.cache.emplace();
+    const int before = graphs::test::first(stage_.state);
     for (int i = 1; i <= 3; ++i) {
-      stage.call(2, i % 2 == 0 ? stage.x : stage.more);
-      EXPECT_EQ(stage.result.read(), multiples(n, i % 2 == 0 ? 2 : 6));
-      EXPECT_EQ(graphs::test::first(stage.state), before + i);
+      stage_.call(2, i % 2 == 0 ? stage_.x : stage_.more);
+      EXPECT_EQ(stage_.result.read(), multiples(n, i % 2 == 0 ? 2 : 6));
+      EXPECT_EQ(graphs::test::first(stage_.state), before + i);
     }
-    stage.cache->forget({0});
-    stage.call(0, stage.x);
-    EXPECT_EQ(stage.result.read(), multiples(n, 2));
+    stage_.cache->forget({0});
+    stage_.call(0, stage_.x);
+    EXPECT_EQ(stage_.result.read(), multiples(n, 2));
   }
+
+  const CacheScenario& scenario_;
+  CacheStage stage_;
+  int before_ = 0;
 };
+
+class CacheFailureWalk : public ::testing::TestWithParam<ErrorCode> {};
 
 TEST_P(CacheFailureWalk, FailsEveryCallOnceAndLosesNothing) {
-  int points = 0;
-  for (const CacheScenario& scenario : cache_scenarios()) {
-    int passed = 0;
-    while (walk(scenario, passed) && !HasFatalFailure()) ++passed;
-    EXPECT_GT(passed, 0) << scenario.name;
-    points += passed;
-  }
-  std::printf("  walked %d calls in %zu operations\n", points, cache_scenarios().size());
+  reprise::test::FailingCall trouble(GetParam());
+  for (const CacheScenario& scenario : cache_scenarios())
+    reprise::test::walk(scenario.name, trouble, [&] { return std::make_unique<CacheRun>(scenario); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Codes, CacheFailureWalk, ::testing::Values(ErrorCode::out_of_memory, ErrorCode::unknown));

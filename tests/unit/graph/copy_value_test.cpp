@@ -45,7 +45,7 @@ TEST_F(CopyValue, TakesLocalVariablesAndPinnedMemoryThatIsFilledAgain) {
 
 TEST_F(CopyValue, OutsideOfACaptureHasReadTheSourceWhenItReturns) {
   HostBuffer<int> pinned(4);
-  reprise::test::Gate gate;
+  reprise::test::Gate gate(reprise::test::by_steps_too);
   call_on_host(side_.ref(), &reprise::test::Gate::pass, &gate);
   pinned[0] = 1;
   std::vector<int> pageable{2, 2, 2, 2};

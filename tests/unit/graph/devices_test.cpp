@@ -204,7 +204,7 @@ TEST_F(TwoDevices, ThreadsThatAllocateFirstForTheJoinedStreamOpenThePoolOnce) {
     capture(graph, options, [&] {
       add(x_);
       fork_and_join([&] {
-        reprise::test::Meeting meeting(4);
+        reprise::test::Meeting meeting(4, reprise::test::by_steps_too);
         std::vector<std::thread> threads;
         for (Buffer<int>& buffer : made)
           threads.emplace_back([&] {

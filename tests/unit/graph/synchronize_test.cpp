@@ -36,7 +36,7 @@ class GraphSynchronize : public ::testing::Test {
 
   const SideStream side_;
   Buffer<int> x_ = zeros();
-  reprise::test::Gate gate_;
+  reprise::test::Gate gate_{reprise::test::by_steps_too};
   CUDAGraph graph_;
 };
 
@@ -58,6 +58,7 @@ TEST_F(GraphSynchronize, WaitsForTheStreamThatItIsPassed) {
 }
 
 TEST_F(GraphSynchronize, ThrowsAfterTheTimeWithDeviceAndGraph) {
+  reprise::test::skip_by_steps();
   GraphOptions options;
   options.name = "held";
   capture_gate(options);
@@ -129,6 +130,7 @@ class GraphCommunicators : public GraphSynchronize {
     });
   }
   void abort_by_timeout(CUDAGraph& graph) {
+    reprise::test::skip_by_steps();
     graph.replay();
     EXPECT_TRUE(contains(text_of<TimeoutError>([&] { graph.synchronize(milliseconds(1)); }),
                          "This process is rank 3 of 4. The communicators of the graph are being aborted"));

@@ -10,13 +10,6 @@
 namespace reprise::graphs::test {
 namespace {
 
-TEST_F(GraphWorkspaces, AreEmptyOutsideOfCaptures) {
-  const Workspace workspace = library_workspace("test", workspace_bytes);
-  EXPECT_FALSE(static_cast<bool>(workspace));
-  EXPECT_EQ(workspace.data, nullptr);
-  EXPECT_EQ(workspace.bytes, 0u);
-}
-
 TEST_F(GraphWorkspaces, AreEmptyOnAStreamOutsideOfTheCapture) {
   const Stream outside;
   CUDAGraph graph;
@@ -48,15 +41,6 @@ TEST_F(GraphWorkspaces, AreEmptyInABrokenCapture) {
                          EXPECT_FALSE(static_cast<bool>(library_workspace("test", workspace_bytes)));
                        }),
                CaptureError);
-  EXPECT_EQ(pool().reserved_bytes, 0u);
-}
-
-TEST_F(GraphWorkspaces, OfNoBytesAreEmpty) {
-  CUDAGraph graph;
-  capture(graph, options_, [&] {
-    EXPECT_FALSE(static_cast<bool>(library_workspace("test", 0)));
-    add(result_);
-  });
   EXPECT_EQ(pool().reserved_bytes, 0u);
 }
 
@@ -214,7 +198,7 @@ TEST_F(GraphWorkspaces, OfCapturesAtTheSameTimeAreTheirOwn) {
   std::vector<Workspace> found(count);
   std::vector<Buffer<int>> results;
   for (std::size_t i = 0; i < count; ++i) results.push_back(zeros(16));
-  reprise::test::Meeting all_are_capturing(count);
+  reprise::test::Meeting all_are_capturing(count, reprise::test::by_steps_too);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {

@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "reprise/reprise.h"
 #include "tests/support/host_environment.h"
+#include "tests/support/warnings.h"
 
 // What only the host device has: its options, protected memory, poison, and errors of kernels. Options hold for a whole
 // process and some of these tests end it, so each runs its body in a process of its own (a death test).
@@ -231,6 +232,33 @@ TEST_F(HostDeviceProcess, TwoHostDevicesHaveMemoryOfTheirOwn) {
 
 TEST_F(HostDeviceProcess, CanEndInTheMidstOfABrokenCaptureOfAStaticGraph) {
   EXPECT_EXIT(exit_in_a_broken_capture(), ::testing::ExitedWithCode(0), "");
+}
+
+struct StoreOffset {
+  REPRISE_KERNEL void operator()(Thread t, PhiloxState state, int* x, std::size_t n) const {
+    if (t.global_x() < n) x[t.global_x()] = static_cast<int>(state.offset());
+  }
+};
+
+// The end of a capture clears these words in a stream of their device.
+TEST_F(HostDeviceProcess, AComparisonWaitsUntilWordsOfRandomNumbersOfAnotherDeviceAreCleared) {
+  expect_true_in_own_process([] {
+    test::set_host_environment({.check_races = true}, 2);
+    const test::Warnings warnings;  // of races
+    const Stream here(Device::parse("host:0")), far(Device::parse("host:1"));
+    const StreamGuard guard(here);
+    const Generator generator(far.device());
+    const Buffer<int> drawn(4, far);
+    const auto body = [&] {
+      far.wait(current_stream());
+      launch(far, 4, StoreOffset{}, generator.philox_state(4, far), drawn.data(), drawn.size());
+      current_stream().wait(far);
+    };
+    CUDAGraph graph = capture(body);
+    graph.replay();
+    const Comparison found = compare(graph, body);
+    return found.same() && warnings.texts().empty();
+  });
 }
 
 TEST_F(HostDeviceProcess, TheEnvironmentSetsTheOptions) {

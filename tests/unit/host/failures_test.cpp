@@ -106,13 +106,6 @@ TEST(InjectedFailure, ReachesCallsThatLockNothing) {
   EXPECT_EQ(mode, CaptureMode::relaxed);
 }
 
-TEST(InjectedFailure, RefusesWhatIsNoCallAndNoFailure) {
-  EXPECT_THAT(text_of<UsageError>([] { InjectedFailure({.call = "cudaMalloc"}); }), HasSubstr("\"cudaMalloc\""));
-  EXPECT_THROW(InjectedFailure({.call = "cuMemAlloc", .code = ErrorCode::success}), UsageError);
-  EXPECT_THROW(InjectedFailure({.call = "cuMemAlloc", .nth = 0}), UsageError);
-  EXPECT_EQ(allocate(), ErrorCode::success);
-}
-
 // Options hold for a whole process.
 class EnvironmentOfTheHostDevice : public ::testing::Test {
  protected:

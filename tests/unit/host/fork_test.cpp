@@ -135,7 +135,7 @@ struct Busy {
 };
 
 TEST(ForkedChild, EndsWithWhatItInheritedWithoutAWordOrAWait) {
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   auto held = std::make_unique<Held>();
   auto busy = std::make_unique<Busy>(gate);
   EXPECT_EQ(code_of_child([&] {
@@ -152,7 +152,7 @@ TEST(ForkedChild, EndsWithWhatItInheritedWithoutAWordOrAWait) {
 
 // As is the case in a child that leaves main().
 TEST(ForkedChild, ExitsWithStaticObjects) {
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   static std::unique_ptr<Busy> busy;
   busy = std::make_unique<Busy>(gate);
   EXPECT_EQ(code_of_child([] {

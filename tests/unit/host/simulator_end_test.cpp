@@ -26,7 +26,7 @@ void set_flag(void* flag) {
 
 TEST(EndOfAHostSimulator, WaitsForItsWork) {
   Ending ending;
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   std::atomic<bool> ran{false};
   {
     const Stream stream(ending.device());
@@ -55,7 +55,7 @@ TEST(EndOfAHostSimulator, WaitsForReplaysOfGraphsThatAreGone) {
   for (const KeepGraph keep : {KeepGraph::no, KeepGraph::yes}) {
     const Warnings warnings;
     Ending ending;
-    Gate gate;
+    Gate gate(reprise::test::by_steps_too);
     auto held = std::make_shared<int>(1);
     const std::weak_ptr<int> alive = held;
     {

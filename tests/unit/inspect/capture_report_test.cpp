@@ -101,28 +101,6 @@ TEST_F(CaptureReports, NameAnEndWithAForkThatIsNotJoined) {
   ASSERT_TRUE(thrown_.has_value());
 }
 
-TEST_F(CaptureReports, NameAQueryOfACapturedEvent) {
-  const Event event;
-  const CaptureReport report = report_of([&] {
-    add(x_);
-    event.record(current_stream());
-    event.query();
-  });
-  expect_broken_by(report, "cuEventQuery", ErrorCode::captured_event, "where it is a point of the graph",
-                   "external flag");
-}
-
-TEST_F(CaptureReports, NameAWaitForAnEventOfTheOutside) {
-  const Event event;
-  const Stream other;
-  event.record(other);
-  const CaptureReport report = report_of([&] {
-    add(x_);
-    current_stream().wait(event);
-  });
-  expect_broken_by(report, "cuStreamWaitEvent", ErrorCode::stream_capture_isolation, "outside", "external flag");
-}
-
 TEST_F(CaptureReports, NameAWaitThatWouldMergeTwoCapturesInBoth) {
   const Stream other;
   CUDAGraph second;
@@ -138,26 +116,6 @@ TEST_F(CaptureReports, NameAWaitThatWouldMergeTwoCapturesInBoth) {
   second.capture_abandon();
   ASSERT_TRUE(second.capture_report().has_value());
   EXPECT_EQ(second.capture_report()->broken_by->name, "cuStreamWaitEvent");
-}
-
-TEST_F(CaptureReports, NameAWaitForTheDevice) {
-  const CaptureReport report = report_of([&] {
-    add(x_);
-    default_device().synchronize();
-  });
-  expect_broken_by(report, "cuCtxSynchronize", ErrorCode::stream_capture_unsupported, "waits for every stream",
-                   "before the capture");
-}
-
-TEST_F(CaptureReports, NameAReplayOnTheCapturingStream) {
-  CUDAGraph inner;
-  capture_increment(inner, x_);
-  const CaptureReport report = report_of([&] {
-    add(x_);
-    EXPECT_EQ(runtime_.graph_launch(inner.raw_cuda_graph_exec(), current_stream().native()),
-              ErrorCode::stream_capture_unsupported);
-  });
-  expect_broken_by(report, "cuGraphLaunch", ErrorCode::stream_capture_unsupported, "cannot be captured", "child graph");
 }
 
 TEST_F(CaptureReports, NameALaunchThatTheDeviceCannotDo) {

@@ -103,18 +103,6 @@ TEST_F(FullCaptureReports, SayNothingWhenEverythingWasCaptured) {
   EXPECT_TRUE(warnings.texts().empty());
 }
 
-TEST_F(FullCaptureReports, NameTheCallThatBrokeTheCapture) {
-  const CaptureReport report = report_of(
-      [&] {
-        add(x_);
-        make_unsafe_call();
-      },
-      options_);
-  ASSERT_TRUE(report.broken_by.has_value());
-  EXPECT_TRUE(contains(report.broken_by->name, "cuMemAlloc"));
-  EXPECT_EQ(report.nodes, 1u);
-}
-
 TEST(CaptureReportText, HasEverythingInItsPlace) {
   CaptureReport report;
   report.code = ErrorCode::stream_capture_invalidated;

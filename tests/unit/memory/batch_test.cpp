@@ -180,28 +180,6 @@ TEST_F(Batch, OnlyTheLowBytesOfAPatternCount) {
   EXPECT_EQ(read(buffer), Bytes(8, 5));
 }
 
-TEST_F(Batch, AnAddressThatIsNullIsRefusedAndNothingIsDone) {
-  Buffer<unsigned char> buffer = zeros(16);
-  const CopyOp batch[] = {{buffer.data(), buffer.data() + 8, 8}, {nullptr, buffer.data(), 1}};
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { copy_batch_async(batch); }), "destination of operation 1 is null"));
-  const CopyOp without_source{buffer.data(), nullptr, 1};
-  EXPECT_TRUE(contains(text_of<UsageError>([&] {
-                         copy_batch_async({&without_source, 1});
-                       }),
-                       "source of operation 0 is null"));
-  const FillOp fill{nullptr, 0, 1, 1};
-  EXPECT_THROW(fill_batch_async({&fill, 1}), UsageError);
-}
-
-TEST_F(Batch, PageableMemoryIsRefusedOnTheHostDevice) {
-  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "a CUDA device faults on it";
-  Buffer<unsigned char> buffer = zeros(16);
-  Bytes values(16, 1);
-  const CopyOp op{buffer.data(), values.data(), 16};
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { copy_batch_async({&op, 1}); }), "pageable memory of the host"));
-  EXPECT_EQ(read(buffer), Bytes(16, 0));
-}
-
 TEST(BatchWithoutKernels, IsRefusedOnCudaWithWhatToDo) {
   if (backend::own_kernels_unavailable().empty()) GTEST_SKIP() << "nvcc or NVRTC compiled the library's own kernels";
   // Devices live until the process ends.
@@ -275,16 +253,6 @@ TEST_F(Batch, PlainCopiesAndFillsPastTheirBlockAreRefused) {
   EXPECT_THROW(fill_async(destination.data(), 1, 2000), BackendError);
   EXPECT_EQ(read(destination), Bytes(1024, 0));
   EXPECT_EQ(read(neighbour), Bytes(1024, 0));
-}
-
-TEST_F(Batch, APatternThatDoesNotFitIsRefused) {
-  Buffer<unsigned char> buffer = zeros(64);
-  for (const FillOp& op : {FillOp{buffer.data(), 0, 3, 6}, FillOp{buffer.data(), 0, 0, 8},
-                           FillOp{buffer.data(), 0, 4, 6}, FillOp{buffer.data() + 2, 0, 4, 8}})
-    EXPECT_TRUE(contains(text_of<UsageError>([&] { fill_batch_async({&op, 1}); }), "patterns of 1, 2, 4 or 8 bytes"));
-  const FillOp fits{buffer.data(), 1, 1, 64};
-  fill_batch_async({&fits, 1});
-  EXPECT_EQ(read(buffer), Bytes(64, 1));
 }
 
 }  // namespace

@@ -64,23 +64,6 @@ TEST_F(BufferTest, CanBeFilled) {
   EXPECT_EQ(read(buffer), std::vector<int>(10, -1));
 }
 
-TEST_F(BufferTest, CopiesToAndFromAHostArrayOfAnotherSizeAreRefused) {
-  std::vector<int> values = numbers(10);
-  Buffer<int> buffer(std::span<const int>(values), stream_);
-  std::vector<int> fewer(9);
-  EXPECT_THAT(text_of<UsageError>([&] { buffer.write_async(fewer, stream_); }), HasSubstr("of 10 values"));
-  EXPECT_THAT(text_of<UsageError>([&] { buffer.read_async(fewer, stream_); }), HasSubstr("found 9"));
-  EXPECT_EQ(read(buffer), values);
-}
-
-TEST_F(BufferTest, OfMoreBytesThanCanBeCountedIsRefused) {
-  EXPECT_THROW(Buffer<int>(SIZE_MAX / 2, stream_), UsageError);
-}
-
-TEST_F(BufferTest, OfMoreThanTheDeviceHasIsOutOfMemory) {
-  EXPECT_THROW(Buffer<char>(device_.memory_info().total + 1, stream_), OutOfMemoryError);
-}
-
 TEST_F(BufferTest, MovesItsMemory) {
   const std::vector<int> values = numbers(10);
   Buffer<int> from(std::span<const int>(values), stream_);
@@ -175,14 +158,6 @@ TEST_F(BufferTest, ReadReturnsTheValuesAfterTheWorkOfTheStream) {
   std::vector<int> values(3);
   buffer.read(values, stream_);
   EXPECT_EQ(values, numbers(3));
-}
-
-TEST_F(BufferTest, ReadAndWriteRefuseAnotherSize) {
-  Buffer<int> buffer(3, stream_);
-  std::vector<int> values(2);
-  EXPECT_THROW(buffer.read(values, stream_), UsageError);
-  EXPECT_THROW(buffer.write(values, stream_), UsageError);
-  EXPECT_EQ(Buffer<int>(0, stream_).read(stream_), std::vector<int>());
 }
 
 // --- HostBuffer ---------------------------------------------------------------------------------------------------

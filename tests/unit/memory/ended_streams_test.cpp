@@ -8,9 +8,20 @@
 namespace reprise::memory::test {
 namespace {
 
-using EndedStreams = MemoryTest;
-
 constexpr std::size_t bytes = 12 * mib;
+
+class EndedStreams : public MemoryTest {
+ protected:
+  /// \param block of a stream that has ended
+  void expect_given_to_others_once_it_is_free(void* block) {
+    void* const meanwhile = allocate(bytes);
+    EXPECT_NE(meanwhile, block);
+    free(block);
+    EXPECT_EQ(allocate(bytes), block);
+    free(block);
+    free(meanwhile);
+  }
+};
 
 TEST_F(EndedStreams, MemoryOfADestroyedStreamIsNotGivenOutWhileItsWorkRuns) {
   Gate gate;
@@ -52,12 +63,7 @@ TEST_F(EndedStreams, ABlockThatOutlivesItsStreamIsGivenToOthersAfterItsFree) {
     block = allocate(bytes, ends);
   }
   device_.synchronize();
-  void* const meanwhile = allocate(bytes);
-  EXPECT_NE(meanwhile, block);
-  free(block);
-  EXPECT_EQ(allocate(bytes), block);
-  free(block);
-  free(meanwhile);
+  expect_given_to_others_once_it_is_free(block);
 }
 
 TEST_F(EndedStreams, ASegmentThatIsPartlyInUseIsNotGivenToOthers) {
@@ -94,7 +100,7 @@ TEST_F(EndedStreams, TheirMemoryGoesBackToTheDriverWithTheRest) {
 }
 
 /// A capture with streams that take part in it for a while.
-class EndedStreamsInCapture : public MemoryTest {
+class EndedStreamsInCapture : public EndedStreams {
  protected:
   EndedStreamsInCapture() { fork_.record(stream_); }
 
@@ -140,12 +146,7 @@ TEST_F(EndedStreamsInCapture, LeaveABlockThatOutlivesThemOnceItIsFree) {
   void* const block = allocate(bytes, *ends);
   stream_.wait(*ends);
   ends.reset();
-  void* const meanwhile = allocate(bytes);
-  EXPECT_NE(meanwhile, block);
-  free(block);
-  EXPECT_EQ(allocate(bytes), block);
-  free(block);
-  free(meanwhile);
+  expect_given_to_others_once_it_is_free(block);
 }
 
 TEST_F(EndedStreamsInCapture, LeaveTheirMemoryToThePool) {

@@ -113,7 +113,7 @@ TEST_F(LastLaunchTest, OnAForeignStreamThatWasBeingCapturedIsNeverOver) {
 
 TEST_F(LastLaunchTest, IsAskedForAgainWhenTheDeviceGivesNoAnswer) {
   const Warnings warnings;
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   gate.open();
   LastLaunch last;
   launch(last, gate, stream_);

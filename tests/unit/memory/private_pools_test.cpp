@@ -389,27 +389,5 @@ TEST_F(PrivatePools, StatisticsReturnToTheirLevelAfterManyCaptures) {
   EXPECT_EQ(all().segments, 0u);
 }
 
-TEST_F(PrivatePools, EightThreadsCaptureIntoTheirOwnAtOnce) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([this] {
-      const Stream mine(device_);
-      for (int i = 0; i < 30; ++i) {
-        const OpenPool pool(allocator_, new_capture_pool_id());
-        const PoolCapture capture(allocator_, pool.id(), mine, CaptureMode::thread);
-        void* const block = allocate(1000, mine);
-        void* const elsewhere = allocate(1000, stream_);
-        EXPECT_EQ(of(pool).allocations, 1u);
-        free(block);
-        free(elsewhere);
-        EXPECT_TRUE(capture.is_whole());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(all().reserved_bytes, of_default().reserved_bytes);
-  EXPECT_EQ(all().allocations, 0u);
-}
-
 }  // namespace
 }  // namespace reprise::memory::test

@@ -67,7 +67,7 @@ TEST_F(RecordStream, DoesNotWaitForWorkGivenToTheStreamAfterTheFree) {
   allocator_.record_stream(block, other_);
   free(block);
   other_.synchronize();
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   close(gate, other_);
   EXPECT_TRUE(gives_out_again(block));
   gate.open();
@@ -92,7 +92,7 @@ TEST_F(RecordStream, WaitsForAllStreamsThatWereNamed) {
 }
 
 TEST_F(RecordStream, OfTheBlocksOwnStreamDoesNothing) {
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   close(gate, stream_);
   void* const block = allocate(bytes);
   allocator_.record_stream(block, stream_);
@@ -174,7 +174,7 @@ TEST_F(RecordStream, TheBlockIsForgottenWithItsFree) {
   free(block);
   other_.synchronize();
   ASSERT_EQ(allocate(bytes), block);
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   close(gate, other_);
   free(block);
   EXPECT_TRUE(gives_out_again(block));

@@ -99,7 +99,7 @@ TEST_F(StreamOrderedMemory, ThatTheDeviceDoesNotHaveIsOutOfMemoryWithNumbers) {
 constexpr std::size_t most = std::size_t{200} << 20;  // of the 256 MiB that the devices of these tests have
 
 TEST_F(StreamOrderedMemory, IsWaitedForWhereItsFreeIsPending) {
-  test::Gate gate;
+  test::Gate gate(reprise::test::by_steps_too);
   void* const first = allocate_async(most);
   launch_host([&] { gate.stand(); });
   free_async(first);
@@ -177,7 +177,7 @@ TEST_F(PendingFrees, AreNotWaitedForByNodesOfACapture) {
 }
 
 TEST_F(PendingFrees, AreNotWaitedForWhereAnotherThreadRunsAnOperation) {
-  test::Gate gate;
+  test::Gate gate(reprise::test::by_steps_too);
   void* const block = allocate_async(most, stream_);
   launch_host(stream_, [&] { gate.stand(); });
   free_async(block, stream_);
@@ -262,7 +262,7 @@ TEST_F(StreamOrderedMemory, ThatReplaysLeftIsFreedWithTheirGraph) {
 
 TEST_F(StreamOrderedMemory, ThatARunningReplayLeavesIsFreedAfterIt) {
   const std::size_t before = free_bytes();
-  Gate gate;
+  Gate gate(reprise::test::by_steps_too);
   {
     CUDAGraph graph = capture([&] { fill_async(allocate(large), 1, large); });
     backend::Checked(simulator_.device().backend()).launch_host_function({&Gate::pass, &gate}, stream_.native());

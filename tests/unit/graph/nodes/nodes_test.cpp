@@ -437,7 +437,7 @@ TEST_P(NodesOfGraphs, AreReadAndNotChangedWithinHooksOfTheGraph) {
 }
 
 TEST_P(NodesOfGraphs, ALaunchedReplayDoesNotSeeTheChange) {
-  reprise::test::Gate gate;
+  reprise::test::Gate gate(reprise::test::by_steps_too);
   capture_all();
   graph_.upload();
   call_on_host(side_.ref(), &reprise::test::Gate::pass, &gate);

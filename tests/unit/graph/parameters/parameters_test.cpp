@@ -173,7 +173,7 @@ TEST_P(ParametersOfGraphs, WithinAHookOfTheGraphAreReadAndNotSet) {
 }
 
 TEST_P(ParametersOfGraphs, ALaunchedReplayHasTheValueBefore) {
-  reprise::test::Gate gate;
+  reprise::test::Gate gate(reprise::test::by_steps_too);
   capture_both();
   graph_.upload();
   call_on_host(side_.ref(), &reprise::test::Gate::pass, &gate);
