@@ -14,6 +14,8 @@
 #include "captures/child_node.h"
 #include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/listeners/child_listener.h"
+#include "graph/listeners/pool_listener.h"
 #include "graph/resources/graph_resources.h"
 #include "inspect/liveness/liveness_text.h"
 #include "inspect/nodes/node_text.h"
@@ -139,6 +141,7 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   backend_ = &capture.device().backend();
   options_ = capture.options().inputs;
   if (source_ != nullptr) source_->ended(graph.template_graph);
+  allocations_ = memory::AllocationLog::allocations_of(capture);
   GraphScan scan = scan_graph(*backend_, graph.template_graph, ScannedNodes::all, graph.known);
   if (options_.confirm && dry_run_ == nullptr) {
     scan_ = std::make_unique<GraphScan>(std::move(scan));
@@ -249,8 +252,20 @@ bool LivenessListener::is_certainly_used(const GraphScan& scan, const ScannedWor
     if (other.value < least_address || other.value >= word.value) return false;
     const auto found = std::ranges::lower_bound(addresses, other.value, {}, &UsedAddress::value);
     if (found == addresses.end() || found->value != other.value || !found->in_allocator) return true;
-    return found->end == word.value;
+    return is_end_of(other.value, *found, word.value);
   });
+}
+
+// True if the memory that `address` lies in, or lay in when it was used, may end there. Blocks of the graph's own pool
+// have changed since then.
+bool LivenessListener::is_end_of(std::uintptr_t address, const UsedAddress& found, std::uintptr_t end) const {
+  bool is_known = false;
+  for (const auto& each : allocations_) {
+    if (!found.own || address - each.address >= each.bytes) continue;
+    if (each.address + each.bytes == end) return true;
+    is_known = true;
+  }
+  return !is_known && found.end == end;
 }
 
 // The same word with the same value, as of the last look. The address of memory that was freed is another one's after
@@ -366,6 +381,7 @@ void LivenessListener::keep(Inputs&& inputs) noexcept {
   blocks_ = std::move(inputs.blocks);
   ranges_ = std::move(inputs.ranges);
   queries_ = inputs.queries;
+  allocations_.clear();
 }
 
 bool LivenessListener::any_dead() const {
@@ -449,6 +465,7 @@ void LivenessListener::reset() noexcept {
   ranges_.clear();
   graph_.reset();
   uses_.clear();
+  allocations_.clear();
   pointers_.clear();
   retained_.reset();
   queries_ = false;

@@ -13,6 +13,7 @@
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/input_source.h"
 #include "inspect/liveness/watched_pointers.h"
+#include "memory/watches/allocation_log.h"
 #include "memory/watches/block_watch.h"
 #include "reprise/export.h"
 #include "reprise/liveness.h"
@@ -109,9 +110,11 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   bool is_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding) const;
   bool is_certainly_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding,
                          std::span<const memory::UsedAddress> addresses) const;
+  bool is_end_of(std::uintptr_t address, const memory::UsedAddress& found, std::uintptr_t end) const;
   const Use* known_use(const GraphScan& scan, const ScannedWord& word,
                        std::span<const graphs::SetPlace> set) const noexcept;
-  Inputs look(const GraphScan& scan, std::span<const graphs::SetPlace> set);
+  /// \param frees a log of frees, once the capture's own is gone.
+  Inputs look(const GraphScan& scan, std::span<const graphs::SetPlace> set, const memory::FreeLog* frees = nullptr);
   void add(Inputs& inputs, const Finding& finding, std::vector<std::string>&& users) const;
   /// Warns of them if there are more than `known`. `notes`: gets a sentence for each; may be null.
   void list_omissions(Inputs& inputs, const GraphScan& scan, std::size_t known, std::vector<std::string>* notes) const;
@@ -136,6 +139,7 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   std::shared_ptr<InputSource> source_;          // while the capture is underway; then `graph_` has it
   std::optional<WatchedPointers::Graph> graph_;  // as long as there are inputs
   std::vector<Use> uses_;                        // likewise: words that do not change keep their memory, also if freed
+  std::vector<memory::AllocationLog::Allocation> allocations_;  // of the capture, while its inputs are looked for
   std::optional<std::vector<GraphInput>> inputs_;
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;

@@ -66,7 +66,8 @@ struct UsedAddress {
   std::shared_ptr<BlockWatch> watch = {};  ///< of its block, if that is in use and not in such a pool
   /// A free block of the common pool that has the address, and perhaps is several freed ones.
   std::shared_ptr<BlockWatch> free = {};
-  std::uintptr_t end = 0;  ///< in memory of an allocator: the end of its block
+  /// In memory of an allocator: the address one past the end of what was requested, as far as it is known.
+  std::uintptr_t end = 0;
 };
 
 /// Looks addresses up in the allocators of all devices of a type. `addresses` must be sorted; blocks of the pools `own`
