@@ -365,6 +365,28 @@ TEST(FailuresOfGraphCaches, AParameterInTheBodyIsRefused) {
   EXPECT_EQ(read(state), std::vector<int>{expected}) << "eager from now on";
 }
 
+TEST(FailuresOfGraphCaches, AGraphWithAParameterInTheBodyIsRefused) {
+  const Parameter<int> amount(1);
+  Buffer<int> state = zeros();
+  CUDAGraph child, without, outer;
+  capture(child, [&] { launch(1, Add{}, state.data(), amount, std::size_t{1}); });
+  capture(without, [&] { launch(1, Add{}, state.data(), Parameter<int>(1), std::size_t{1}); });
+  capture(outer, [&] { child.replay(); });
+  for (CUDAGraph* const each : {&child, &outer}) {
+    GraphCache cache({.capture_after = 0});
+    const std::string text = text_of<UsageError>([&] { cache.run({0}, [&] { each->replay(); }); });
+    EXPECT_TRUE(contains(text, "found one, of a child graph")) << text;
+    for (int i = 1; i < 4 && each == &child; ++i) {
+      child.set(amount, i);
+      cache.run({0}, [&] { each->replay(); });
+      EXPECT_EQ(read(state), std::vector<int>{i * (i + 1) / 2}) << "eager from now on";
+    }
+  }
+  GraphCache cache({.capture_after = 0});
+  cache.run({0}, [&] { without.replay(); });
+  EXPECT_TRUE(cache.contains({0})) << "nothing can set it";
+}
+
 // Programs throw exceptions of their own when a call of CUDA fails.
 TEST(FailuresOfGraphCaches, AnExceptionInACaptureThatIsBrokenIsAFailureOfTheCapture) {
   GraphCache cache({.capture_after = 0});
