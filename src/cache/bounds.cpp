@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/framework.h"
 #include "cache/graph_cache_impl.h"
 #include "memory/lifetime/release_queue.h"
 #include "text/format.h"
@@ -18,6 +19,19 @@ using caches::Record;
 
 std::uint64_t GraphCache::Impl::pool_bytes() const {
   return CachingAllocator::of(shared.device).statistics(shared.pool).reserved_bytes;
+}
+
+std::uint64_t GraphCache::Impl::used_pool_bytes() const {
+  memory::ReleaseQueue::drain();
+  std::uint64_t bytes = CachingAllocator::of(shared.device).statistics(shared.pool).allocated_bytes;
+  const backend::Framework* const framework = backend::installed_framework();
+  if (framework == nullptr) return bytes;
+  try {
+    for (const auto& block : framework->blocks(shared.device))
+      if (block.in_use && block.pool == shared.pool) bytes += block.bytes;
+  } catch (const UsageError&) {  // an allocator of another kind, whose inputs are not known either
+  }
+  return bytes;
 }
 
 std::uint64_t GraphCache::Impl::entry_bytes() {

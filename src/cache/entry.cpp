@@ -82,6 +82,10 @@ bool broke_for_others(const std::optional<CaptureReport>& report) {
     CaptureFailed failure = failed(error.what());
     failure.empty = true;
     throw failure;
+  } catch (const DeadInputError& error) {
+    CaptureFailed failure = failed(error.what());
+    failure.freed_input = std::current_exception();
+    throw failure;
   } catch (const Error& error) {
     CaptureFailed failure = failed(error.what());
     failure.of_part = recording.part_threw() && dynamic_cast<const UsageError*>(&error) == nullptr;
@@ -107,6 +111,8 @@ std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const 
   return call.body.capture_itself(pool);
 } catch (const CaptureError& error) {
   throw CaptureFailed{.failure = {error.what(), error.report()}, .by_others = broke_for_others(error.report())};
+} catch (const DeadInputError& error) {
+  throw CaptureFailed{.failure = {error.what()}, .freed_input = std::current_exception()};
 } catch (const std::exception& error) {
   throw CaptureFailed{.failure = {error.what()}, .missing = missing_memory(error)};
 }
