@@ -161,7 +161,7 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
     if (looks_for_all_)
       list_omissions(inputs, scan, 0, &graph.notes);
     else if (inputs.list.empty())
-      return reset();
+      return in_recording_ ? free_log_.reset() : reset();
     if (options_.retain) {
       retained_ = std::make_shared<Retained>(Retained{inputs.retained});
       graph.resources.push_back(retained_);
@@ -220,13 +220,14 @@ std::function<void()> LivenessListener::adopt_from(const LivenessListener& their
 }
 
 // Looks the words of the nodes up in all allocators.
-std::vector<UsedAddress> LivenessListener::find_addresses(const GraphScan& scan,
-                                                          std::span<const graphs::SetPlace> set) {
+std::vector<UsedAddress> LivenessListener::find_addresses(const GraphScan& scan, std::span<const graphs::SetPlace> set,
+                                                          const memory::FreeLog* frees) {
   if (inputs_ && !looks_for_all_) return {};  // what was set since the capture was not freed in it
   const auto is_known = [&](const ScannedWord& word) { return known_use(scan, word, set) != nullptr; };
   std::vector<UsedAddress> addresses = addresses_in(scan, is_known);
   graph_->find(addresses);
-  if (free_log_) free_log_->find(addresses);
+  if (free_log_) frees = &*free_log_;
+  if (frees != nullptr) frees->find(addresses);
   return addresses;
 }
 
@@ -313,8 +314,9 @@ LivenessListener::MemoryByAddress LivenessListener::find_memory(std::span<const 
   return by_address;
 }
 
-LivenessListener::Inputs LivenessListener::look(const GraphScan& scan, std::span<const graphs::SetPlace> set) {
-  const std::vector<UsedAddress> addresses = find_addresses(scan, set);
+LivenessListener::Inputs LivenessListener::look(const GraphScan& scan, std::span<const graphs::SetPlace> set,
+                                                const memory::FreeLog* frees) {
+  const std::vector<UsedAddress> addresses = find_addresses(scan, set, frees);
   const MemoryByAddress by_address = find_memory(addresses);
   const auto memory_of = [&](const ScannedWord& word) -> std::shared_ptr<const Finding> {
     if (const Use* const known = known_use(scan, word, set)) return known->memory;
@@ -420,6 +422,21 @@ void LivenessListener::check(std::uint64_t frees, const StreamRef& stream) {
 
 void LivenessListener::require_live(const char* call) {
   if (std::vector<DeadInput> dead = dead_blocks(); !dead.empty()) refuse(call, std::move(dead));
+}
+
+void LivenessListener::require_live_since(const memory::FreeLog& frees, const char* call, const CUDAGraph& segment) {
+  const auto& graph = graphs::GraphAccess::of(segment, call);
+  if (looks_for_all_) return require_live(call);
+  const std::shared_ptr<InputSource> source = graph_ ? graph_->source : nullptr;
+  if (graph.template_graph == nullptr || (source == nullptr && frees.empty())) return;
+  std::vector<MempoolId> pools = graph.listeners.children().pools();
+  pools.push_back(graph.pool);
+  backend_ = &graph.backend();
+  allocations_ = graph.listeners.pool().allocations();
+  graph_.emplace(WatchedPointers::Graph{*graph.device, std::move(pools), options_.scope, source});
+  keep(look(scan_graph(*backend_, graph.template_graph), {}, &frees));
+  require_live(call);
+  recorded();
 }
 
 void LivenessListener::refuse(const char* call, std::vector<DeadInput>&& dead) const {

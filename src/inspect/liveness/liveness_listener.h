@@ -53,10 +53,18 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   }
   /// Finds tensors that are freed in the next captures, too, also where no option looks for inputs.
   void look_for_freed_tensors() noexcept { looks_for_freed_tensors_ = true; }
+  /// The same, for a segment: require_live_since() or recorded() follows when the last one has ended.
+  void look_for_freed_until_recorded() noexcept { looks_for_freed_tensors_ = in_recording_ = true; }
   /// \throws DeadInputError if memory was freed that the graph uses, as a replay would. Memory of the driver and
   /// watched
   ///         pointers are not checked.
   REPRISE_EXPORT_INTERNAL void require_live(const char* call);
+  /// \throws DeadInputError if memory that the captured segment uses was freed since `frees` was made; where no option
+  ///         looks for inputs, also of other segments and between them, and only certain uses count.
+  void require_live_since(const memory::FreeLog& frees, const char* call, const CUDAGraph& segment);
+  void recorded() noexcept {
+    if (!looks_for_all_) reset();
+  }
   void reset() noexcept override;
 
   /// Copies the list of the memory that is retained: changes of this graph's nodes leave the copy as it is.
@@ -105,7 +113,8 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
 
   using MemoryByAddress = std::map<std::uintptr_t, std::shared_ptr<const Finding>>;
 
-  std::vector<memory::UsedAddress> find_addresses(const GraphScan& scan, std::span<const graphs::SetPlace> set);
+  std::vector<memory::UsedAddress> find_addresses(const GraphScan& scan, std::span<const graphs::SetPlace> set,
+                                                  const memory::FreeLog* frees);
   MemoryByAddress find_memory(std::span<const memory::UsedAddress> addresses);
   bool is_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding) const;
   bool is_certainly_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding,
@@ -128,6 +137,7 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
 
   const AnnotationListener& annotations_;
   bool looks_for_freed_tensors_ = false;
+  bool in_recording_ = false;
   std::optional<memory::FreeLog> free_log_;  // while the capture is underway
   std::unique_ptr<GraphScan> scan_;          // of a dry run
   std::unique_ptr<GraphScan> dry_run_;       // of the dry run before this capture
