@@ -161,7 +161,8 @@ class REPRISE_EXPORT GraphCache {
   /// \returns what the body returns, with a CacheResult for each Buffer.
   /// \throws UsageError if the current stream is being captured; within a body of the same cache that is captured; for
   ///         an empty std::function or a null pointer; for inputs of other sizes, or another body, than the key was
-  ///         captured with; if check_every finds a difference. What the body throws. BackendError, OutOfMemoryError.
+  ///         captured with; if check_every finds a difference. DeadInputError in the call that captures a body which
+  ///         replaces memory that it uses. What the body throws. BackendError, OutOfMemoryError.
   template <class... T, class F>
   auto run(const CacheKey& key, const std::tuple<DeviceView<T>...>& inputs, F&& body) {
     return run_lengths<T...>(key, inputs, body, {});

@@ -49,7 +49,8 @@ struct DeadInput : GraphInput {
 
 /// A replay was refused, because memory that the graph uses was freed. Nothing was launched, and the graph is
 /// unchanged: each further replay is refused likewise, until the address is set, as by CUDAGraph::set(). Also thrown
-/// for a child graph, by add_child(), and by breakable() for a body that frees what it uses.
+/// for a child graph, by add_child(), by breakable() for a body that frees what it uses, and by GraphCache::run() for
+/// one that replaces it.
 class REPRISE_EXPORT DeadInputError : public Error {
  public:
   /// \param what the whole text.

@@ -68,7 +68,7 @@ void Recording::begin_segment() {
   if (!breaks_.empty()) options.name = segment_name(breaks_.size() + 1);
   GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
   impl.without_executable = !plan_.instantiate;
-  impl.listeners.liveness().look_for_freed_tensors();
+  impl.listeners.liveness().look_for_freed_until_recorded();
   impl.begin_on_current_stream(plan_.call, options);
   capturing_ = true;
   forks_ = Forks::watch(impl.capture->capture());
@@ -126,6 +126,16 @@ void Recording::end_capture() {
   capturing_ = false;
   impl.without_executable = false;
   impl.listeners.liveness().require_live(plan_.call);
+}
+
+// Nothing is freed behind the last segment, whose capture has found the rest.
+void Recording::require_live() const {
+  const auto liveness = [&](CUDAGraph& segment) -> inspect::LivenessListener& {
+    return GraphAccess::of(segment, plan_.call).listeners.liveness();
+  };
+  for (std::size_t i = 0; i < breaks_.size(); ++i)
+    liveness(breaks_[i].segment).require_live_since(frees_, plan_.call, breaks_[i].segment);
+  liveness(last_).recorded();
 }
 
 void Recording::require_here() const {
@@ -213,6 +223,7 @@ void Recording::fail_part() noexcept {
 void Recording::end() {
   if (failure_ != nullptr) std::rethrow_exception(failure_);
   last_has_nodes_ = end_segment(/*is_last=*/true) != 0;
+  require_live();
   if (std::exchange(results_pending_, false))
     last_launch_.launch(*plan_.run, [&] { breaks_.back().function->copy_results(*plan_.run); });
 }

@@ -14,6 +14,7 @@
 #include "breakable/breaks.h"
 #include "breakable/forks.h"
 #include "memory/lifetime/last_launch.h"
+#include "memory/watches/block_watch.h"
 #include "reprise/capture_options.h"
 #include "reprise/graph.h"
 #include "reprise/stream.h"
@@ -94,6 +95,7 @@ class Recording {
   void begin_segment();
   std::size_t end_segment(bool is_last);
   void end_capture();
+  void require_live() const;
   void run_segment_before();
   std::string segment_name(std::size_t number) const;
 
@@ -106,6 +108,7 @@ class Recording {
   std::shared_ptr<Forks> forks_;                 // of the segment
   std::vector<Fork> forks_before_;               // of earlier segments, which captured what the body submitted to them
   std::optional<backend::OutsideWork> outside_;  // of the segment
+  const memory::FreeLog frees_;                  // in all segments and eager parts
   std::exception_ptr failure_;
   bool capturing_ = false;
   bool has_run_ = false;

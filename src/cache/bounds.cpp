@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/framework.h"
 #include "cache/graph_cache_impl.h"
 #include "memory/lifetime/release_queue.h"
 #include "text/format.h"
@@ -18,6 +19,19 @@ using caches::Record;
 
 std::uint64_t GraphCache::Impl::pool_bytes() const {
   return CachingAllocator::of(shared.device).statistics(shared.pool).reserved_bytes;
+}
+
+std::uint64_t GraphCache::Impl::used_pool_bytes() const {
+  memory::ReleaseQueue::drain();
+  std::uint64_t bytes = CachingAllocator::of(shared.device).statistics(shared.pool).allocated_bytes;
+  const backend::Framework* const framework = backend::installed_framework();
+  if (framework == nullptr) return bytes;
+  try {
+    for (const auto& block : framework->blocks(shared.device))
+      if (block.in_use && block.pool == shared.pool) bytes += block.bytes;
+  } catch (const UsageError&) {  // an allocator of another kind, whose inputs are not known either
+  }
+  return bytes;
 }
 
 std::uint64_t GraphCache::Impl::entry_bytes() {
@@ -113,21 +127,26 @@ void GraphCache::Impl::warn_if_unsettled() {
       changing_fields()));
 }
 
-// Names the fields of which most keys have values of their own.
+// Names the fields that keep taking new values: most of those in the newer half of the keys are in no older one.
 std::string GraphCache::Impl::changing_fields() const {
   constexpr std::size_t most_keys = 256;
   const std::vector<const CacheKey*> keys = records.last_used(most_keys);
-  std::vector<std::set<std::string>> values;
-  for (const CacheKey* const key : keys) {
-    const std::vector<std::string> fields = key->field_texts();
-    if (values.size() < fields.size()) values.resize(fields.size());
-    for (std::size_t i = 0; i < fields.size(); ++i) values[i].insert(fields[i]);
+  std::vector<std::set<std::string>> newer, older;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::vector<std::string> fields = keys[i]->field_texts();
+    if (newer.size() < fields.size()) newer.resize(fields.size());
+    older.resize(newer.size());
+    auto& half = 2 * i < keys.size() ? newer : older;
+    for (std::size_t k = 0; k < fields.size(); ++k) half[k].insert(fields[k]);
   }
   std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    if (2 * values[i].size() > keys.size())
+  for (std::size_t i = 0; i < newer.size(); ++i) {
+    const auto is_new = [&](const std::string& value) { return !older[i].contains(value); };
+    const auto added = static_cast<std::size_t>(std::ranges::count_if(newer[i], is_new));
+    if (2 * added > newer[i].size())
       text += text::format("In the last {} keys {} has {} values. ", keys.size(),
-                           caches::field_name(options.key_fields, i), values[i].size());
+                           caches::field_name(options.key_fields, i), older[i].size() + added);
+  }
   return text;
 }
 

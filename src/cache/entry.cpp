@@ -12,6 +12,7 @@
 #include "cache/input_uses.h"
 #include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/listeners/child_listener.h"
 #include "graph/ordered_replay.h"
 #include "graph/resources/graph_counts.h"
 #include "memory/copy_nodes.h"
@@ -81,6 +82,10 @@ bool broke_for_others(const std::optional<CaptureReport>& report) {
     CaptureFailed failure = failed(error.what());
     failure.empty = true;
     throw failure;
+  } catch (const DeadInputError& error) {
+    CaptureFailed failure = failed(error.what());
+    failure.freed_input = std::current_exception();
+    throw failure;
   } catch (const Error& error) {
     CaptureFailed failure = failed(error.what());
     failure.of_part = recording.part_threw() && dynamic_cast<const UsageError*>(&error) == nullptr;
@@ -106,6 +111,8 @@ std::shared_ptr<cache_detail::OwnGraphs> capture_itself(const Call& call, const 
   return call.body.capture_itself(pool);
 } catch (const CaptureError& error) {
   throw CaptureFailed{.failure = {error.what(), error.report()}, .by_others = broke_for_others(error.report())};
+} catch (const DeadInputError& error) {
+  throw CaptureFailed{.failure = {error.what()}, .freed_input = std::current_exception()};
 } catch (const std::exception& error) {
   throw CaptureFailed{.failure = {error.what()}, .missing = missing_memory(error)};
 }
@@ -160,12 +167,12 @@ void Entry::require_no_parameters() {
     graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(*graph, "GraphCache::run");
     const std::lock_guard lock(impl.launch_mutex);
     const std::optional<GraphNodeHandle> node = impl.parameters.first_node();
-    if (!node) continue;
+    if (!node && !impl.listeners.children().have_parameters()) continue;
     const std::string what = text::format(
-        "GraphCache::run: expected a body that passes no Parameter to launch(); found one, for the {}. Nothing sets it "
-        "in a graph of a cache: each replay would have the value of the capture. Put the value into the key, or into "
-        "memory of the device that is an input. The key runs eagerly until forget().",
-        impl.node_text(*node));
+        "GraphCache::run: expected a body that passes no Parameter to launch(), and replays no graph that has one; "
+        "found {}. Nothing sets it in a graph of a cache: each replay would have the value of the capture. Put the "
+        "value into the key, or into memory of the device that is an input. The key runs eagerly until forget().",
+        node ? "one, for the " + impl.node_text(*node) : "one, of a child graph");
     throw CaptureFailed{.failure = {what}, .after_effects = std::make_exception_ptr(UsageError(what))};
   }
 }

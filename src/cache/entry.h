@@ -54,6 +54,8 @@ struct CaptureFailed {
   /// The error, if eager parts have run before: the body must not run again in the same call. Also if its work was
   /// refused because of its stream, which the caller should know of.
   std::exception_ptr after_effects = {};
+  /// The error, if the body freed memory that it used.
+  std::exception_ptr freed_input = {};
   /// The error, if the body threw it in a capture that is not broken: it may be one that the body also has eagerly.
   std::exception_ptr of_body = {};
   bool of_part = false;        ///< `after_effects` is an error of the function of an eager part

@@ -15,11 +15,39 @@ std::string GraphCache::Impl::key_text(const CacheKey& key) const {
   return key.str(options.key_fields) + (options.name.empty() ? "" : " of cache `" + options.name + "`");
 }
 
+namespace {
+
+// The call fails with the error of the freed input.
+void keep_from_eager_run(CaptureFailed& failure) try {
+  std::rethrow_exception(failure.freed_input);
+} catch (const DeadInputError& error) {
+  failure.failure.what = text::format(
+      "{}The body allocated memory in the capture, and the program has it instead. Nothing has computed what lies "
+      "there, so that the body was not run eagerly. Have it write to the memory that it used before, and give that its "
+      "values again; or call it without the cache. The key runs eagerly until forget().",
+      error.what());
+  failure.after_effects = std::make_exception_ptr(DeadInputError(failure.failure.what, error.inputs()));
+}
+
+}  // namespace
+
 void GraphCache::Impl::Lock::refuse(const char* name) {
   throw UsageError(
       text::format("{} was called within a body that the same cache captures, or in a hook of its graphs. Call it "
                    "outside, or use another cache there.",
                    name));
+}
+
+template <class Capture>
+auto GraphCache::Impl::watching_state(const Capture& capture) {
+  const std::uint64_t before = used_pool_bytes();
+  try {
+    return capture();
+  } catch (CaptureFailed& failure) {
+    if (failure.freed_input != nullptr && failure.after_effects == nullptr && used_pool_bytes() > before)
+      keep_from_eager_run(failure);
+    throw;
+  }
 }
 
 namespace {
@@ -96,7 +124,7 @@ bool GraphCache::Impl::check(Record& record, const Call& call) {
   ++pool_captures;
   std::string differences;
   try {
-    differences = record.entry->check(call);
+    differences = watching_state([&] { return record.entry->check(call); });
   } catch (CaptureFailed& failure) {
     if (failure.by_others && failure.after_effects == nullptr) return true;  // the next check has its turn
     failed = std::make_shared<const CacheFailure>(std::move(failure.failure));
@@ -173,7 +201,7 @@ std::shared_ptr<Entry> GraphCache::Impl::capture_entry(const Call& call, const S
   if (shared.captured_themselves && records.entries() == 0 && pool_captures > 0) begin_pool();
   ++pool_captures;
   pool_before = pool_bytes();
-  return std::make_shared<Entry>(shared, call, key_text(call.key), run);
+  return watching_state([&] { return std::make_shared<Entry>(shared, call, key_text(call.key), run); });
 } catch (const Error& error) {  // around the capture: no memory for the inputs, for example
   throw CaptureFailed{.failure = {error.what()}, .missing = caches::missing_memory(error)};
 }

@@ -56,6 +56,10 @@ struct GraphCache::Impl {
   [[noreturn]] void refuse_eager_run(const Record& record) const;
   /// A call of another thread broke the capture of the key. True if a later call of it captures again.
   bool note_broken(const CacheKey& key);
+  /// Calls `capture`. Where that fails because the body freed memory that it used, and the program has memory of the
+  /// capture instead, nothing has computed what an eager run would read: the error is the call's.
+  template <class Capture>
+  auto watching_state(const Capture& capture);
   void set_entry(Record& record, std::shared_ptr<caches::Entry> entry);
   /// The current stream, which must not be in a capture. To be called without the mutex.
   StreamRef require_outside_of_captures(const char* name) const;
@@ -66,6 +70,7 @@ struct GraphCache::Impl {
 
   // --- Bounds: bounds.cpp ------------------------------------------------------------------------------------------
   std::uint64_t pool_bytes() const;
+  std::uint64_t used_pool_bytes() const;  ///< in use, also by a framework
   std::uint64_t entry_bytes();
   std::uint64_t bytes() { return pool_bytes() + entry_bytes(); }
   void release_leftovers();

@@ -29,7 +29,7 @@
 //   1. the mutex of NoneBegins and announcements;
 //   2. what a concern attaches to a capture (memory pools, workspaces, random numbers, annotations, ...);
 //   3. an allocator's mutex;
-//   4. logs of allocations and of frees, which are attached to a capture, too;
+//   4. logs of allocations, which are attached to a capture, too, and of frees;
 //   5. the gate of NoneUnderway, the registry's list, the mutex of a Capture: leaves. Under the gate the driver is
 //      called; under the mutex of a Capture it is queried for its id; under the list nothing is called.
 // Nothing is allocated from the device, and nothing of users released, under 1 to 5: without memory an allocation

@@ -55,9 +55,10 @@ struct Findings {
 
 /// All variables of its own that the library reads.
 constexpr std::string_view variables[] = {
-    "REPRISE_DEVICE",       "REPRISE_DRIVER_VERSION", "REPRISE_EXPLAIN",     "REPRISE_EXPLAIN_ALL",
-    "REPRISE_HOST_DEVICES", "REPRISE_HOST_FAIL",      "REPRISE_HOST_MEMORY", "REPRISE_HOST_PROTECT",
-    "REPRISE_HOST_RACES",   "REPRISE_HOST_SCHEDULER", "REPRISE_LOG",         "REPRISE_MEMORY_STACKS",
+    "REPRISE_DEVICE",       "REPRISE_DRIVER_VERSION", "REPRISE_EXPLAIN",
+    "REPRISE_EXPLAIN_ALL",  "REPRISE_HOST_DEVICES",   "REPRISE_HOST_MEMORY",
+    "REPRISE_HOST_PROTECT", "REPRISE_HOST_RACES",     "REPRISE_HOST_SCHEDULER",
+    "REPRISE_LOG",          "REPRISE_MEMORY_STACKS",
 };
 
 /// The variables REPRISE_* as they are set, with those that the library does not read. Empty ones count as not set.

@@ -158,6 +158,7 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
     children->hold(resources);
     children->add_memory(child.listeners.pool().allocations());
     children->add_memory(child.listeners.children().memory());
+    if (child.parameters.can_be_set() || child.listeners.children().have_parameters()) children->note_parameters();
   }
   capture.add_pools(child.listeners.children().pools());
   capture.add_pools({child.pool});

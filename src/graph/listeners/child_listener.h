@@ -35,6 +35,11 @@ class CaptureChildren {
     const std::lock_guard lock(mutex_);
     memory_.insert(memory_.end(), allocations.begin(), allocations.end());
   }
+  /// The copy of a child has values of parameters, which calls for the child do not set.
+  void note_parameters() {
+    const std::lock_guard lock(mutex_);
+    have_parameters_ = true;
+  }
   /// The words of a loop, and the number of its call among those of the capture.
   struct LoopWords {
     std::size_t number = 0;
@@ -73,7 +78,7 @@ class CaptureChildren {
     const std::lock_guard lock(mutex_);
     edges_.add(device, graph, from, to);
   }
-  /// Call the next four once the capture is over. The numbers of all graphs that have a copy.
+  /// Call the next five once the capture is over. The numbers of all graphs that have a copy.
   std::vector<std::uint64_t> graph_ids() const {
     std::vector<std::uint64_t> ids;
     for (const auto& [id, node] : copies_) ids.push_back(id);
@@ -82,11 +87,13 @@ class CaptureChildren {
   const std::vector<std::shared_ptr<void>>& held() const noexcept { return held_; }
   const std::vector<std::shared_ptr<void>>& loops() const noexcept { return loops_; }
   const Allocations& memory() const noexcept { return memory_; }
+  bool have_parameters() const noexcept { return have_parameters_; }
 
  private:
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<void>> held_;
   Allocations memory_;
+  bool have_parameters_ = false;
   std::vector<std::shared_ptr<void>> loops_;   // words, by the number of the loop
   std::vector<std::shared_ptr<void>> reused_;  // likewise, of an earlier capture
   std::unordered_map<std::uint64_t, captures::PlacedNode> copies_;
@@ -107,6 +114,7 @@ class ChildListener final : public ListenerOf<ChildListener> {
     pools_ = capture.pools();
     graph_ids_ = children->graph_ids();
     memory_ = children->memory();
+    have_parameters_ = children->have_parameters();
     loops_ = children->loops();
     for (const auto& held : children->held()) graph.resources.push_back(held);
   }
@@ -115,7 +123,9 @@ class ChildListener final : public ListenerOf<ChildListener> {
     loops_.clear();
   }
   std::function<void()> adopt_from(const ChildListener& other, Adoption& /*adoption*/) override {
-    return [this, pools = other.pools_, ids = other.graph_ids_, memory = other.memory_]() mutable {
+    return [this, pools = other.pools_, ids = other.graph_ids_, memory = other.memory_,
+            have_parameters = other.have_parameters_]() mutable {
+      have_parameters_ = have_parameters;
       pools_ = std::move(pools);
       memory_ = std::move(memory);
       graph_ids_ = std::move(ids);
@@ -125,6 +135,7 @@ class ChildListener final : public ListenerOf<ChildListener> {
     pools_.clear();
     graph_ids_.clear();
     memory_.clear();
+    have_parameters_ = false;
     loops_.clear();
   }
 
@@ -132,6 +143,8 @@ class ChildListener final : public ListenerOf<ChildListener> {
   const std::vector<MempoolId>& pools() const noexcept { return pools_; }
   /// What the captures of its children allocated, at any depth, for comparison with another graph.
   const CaptureChildren::Allocations& memory() const noexcept { return memory_; }
+  /// True if children, at any depth, had parameters when they were added: those of the copies are not set any more.
+  bool have_parameters() const noexcept { return have_parameters_; }
   /// The numbers of its children, at any depth.
   const std::vector<std::uint64_t>& graph_ids() const noexcept { return graph_ids_; }
 
@@ -139,6 +152,7 @@ class ChildListener final : public ListenerOf<ChildListener> {
   std::vector<MempoolId> pools_;
   std::vector<std::uint64_t> graph_ids_;
   CaptureChildren::Allocations memory_;
+  bool have_parameters_ = false;
   std::vector<std::shared_ptr<void>> loops_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -62,6 +63,11 @@ class Parameters {
     for (const Parameter& each : parameters_)
       if (!each.uses.empty()) return each.uses.front().node;
     return std::nullopt;
+  }
+  /// True if a call of CUDAGraph::set() can still change a node.
+  bool can_be_set() const noexcept {
+    return std::ranges::any_of(parameters_,
+                               [](const Parameter& each) { return !each.uses.empty() && !each.key.expired(); });
   }
   /// \throws UsageError if this graph does not have it.
   Parameter& find(const char* call, const void* key) {

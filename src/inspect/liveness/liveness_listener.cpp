@@ -13,6 +13,8 @@
 #include "captures/child_node.h"
 #include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
+#include "graph/listeners/child_listener.h"
+#include "graph/listeners/pool_listener.h"
 #include "graph/resources/graph_resources.h"
 #include "inspect/liveness/liveness_text.h"
 #include "inspect/nodes/node_text.h"
@@ -104,6 +106,7 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   backend_ = &capture.device().backend();
   options_ = capture.options().inputs;
   if (source_ != nullptr) source_->ended(graph.template_graph);
+  allocations_ = memory::AllocationLog::allocations_of(capture);
   GraphScan scan = scan_graph(*backend_, graph.template_graph, ScannedNodes::all, graph.known);
   if (options_.confirm && dry_run_ == nullptr) {
     scan_ = std::make_unique<GraphScan>(std::move(scan));
@@ -123,7 +126,7 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
     if (looks_for_all_)
       list_omissions(inputs, scan, 0, &graph.notes);
     else if (inputs.list.empty())
-      return reset();
+      return in_recording_ ? free_log_.reset() : reset();
     if (options_.retain) {
       retained_ = std::make_shared<Retained>(Retained{inputs.retained});
       graph.resources.push_back(retained_);
@@ -176,14 +179,15 @@ std::function<void()> LivenessListener::adopt_from(const LivenessListener& their
 }
 
 // Looks the words of the nodes up in all allocators.
-std::vector<UsedAddress> LivenessListener::find_addresses(const GraphScan& scan,
-                                                          std::span<const graphs::SetPlace> set) {
+std::vector<UsedAddress> LivenessListener::find_addresses(const GraphScan& scan, std::span<const graphs::SetPlace> set,
+                                                          const memory::FreeLog* frees) {
   if (inputs_ && !looks_for_all_) return {};  // what was set since the capture was not freed in it
   const auto is_known = [&](const ScannedWord& word) { return known_use(scan, word, set) != nullptr; };
   std::vector<UsedAddress> addresses = addresses_in(scan, is_known);
   memory::watch_addresses(allocators_->device, addresses, allocators_->own_pools);
   if (allocators_->source != nullptr) allocators_->source->find(addresses);
-  if (free_log_) free_log_->find(addresses);
+  if (free_log_) frees = &*free_log_;
+  if (frees != nullptr) frees->find(addresses);
   return addresses;
 }
 
@@ -209,8 +213,20 @@ bool LivenessListener::is_certainly_used(const GraphScan& scan, const ScannedWor
     if (other.value < least_address || other.value >= word.value) return false;
     const auto found = std::ranges::lower_bound(addresses, other.value, {}, &UsedAddress::value);
     if (found == addresses.end() || found->value != other.value || !found->in_allocator) return true;
-    return found->end == word.value;
+    return is_end_of(other.value, *found, word.value);
   });
+}
+
+// True if the memory that `address` lies in, or lay in when it was used, may end there. Blocks of the graph's own pool
+// have changed since then.
+bool LivenessListener::is_end_of(std::uintptr_t address, const UsedAddress& found, std::uintptr_t end) const {
+  bool is_known = false;
+  for (const auto& each : allocations_) {
+    if (!found.own || address - each.address >= each.bytes) continue;
+    if (each.address + each.bytes == end) return true;
+    is_known = true;
+  }
+  return !is_known && found.end == end;
 }
 
 // The same word with the same value, as of the last look. The address of memory that was freed is another one's after
@@ -258,8 +274,9 @@ LivenessListener::MemoryByAddress LivenessListener::find_memory(std::span<const 
   return by_address;
 }
 
-LivenessListener::Inputs LivenessListener::look(const GraphScan& scan, std::span<const graphs::SetPlace> set) {
-  const std::vector<UsedAddress> addresses = find_addresses(scan, set);
+LivenessListener::Inputs LivenessListener::look(const GraphScan& scan, std::span<const graphs::SetPlace> set,
+                                                const memory::FreeLog* frees) {
+  const std::vector<UsedAddress> addresses = find_addresses(scan, set, frees);
   const MemoryByAddress by_address = find_memory(addresses);
   const auto memory_of = [&](const ScannedWord& word) -> std::shared_ptr<const Finding> {
     if (const Use* const known = known_use(scan, word, set)) return known->memory;
@@ -326,6 +343,7 @@ void LivenessListener::keep(Inputs&& inputs) noexcept {
   blocks_ = std::move(inputs.blocks);
   ranges_ = std::move(inputs.ranges);
   queries_ = inputs.queries;
+  allocations_.clear();
 }
 
 bool LivenessListener::any_dead() const {
@@ -362,6 +380,21 @@ void LivenessListener::require_live(const char* call) {
   if (std::vector<DeadInput> dead = dead_blocks(); !dead.empty()) refuse(call, std::move(dead));
 }
 
+void LivenessListener::require_live_since(const memory::FreeLog& frees, const char* call, const CUDAGraph& segment) {
+  const auto& graph = graphs::GraphAccess::of(segment, call);
+  if (looks_for_all_) return require_live(call);
+  const std::shared_ptr<InputSource> source = allocators_ ? allocators_->source : nullptr;
+  if (graph.template_graph == nullptr || (source == nullptr && frees.empty())) return;
+  std::vector<MempoolId> pools = graph.listeners.children().pools();
+  pools.push_back(graph.pool);
+  backend_ = &graph.backend();
+  allocations_ = graph.listeners.pool().allocations();
+  allocators_.emplace(Allocators{*graph.device, std::move(pools), source});
+  keep(look(scan_graph(*backend_, graph.template_graph), {}, &frees));
+  require_live(call);
+  recorded();
+}
+
 void LivenessListener::refuse(const char* call, std::vector<DeadInput>&& dead) const {
   std::ranges::stable_sort(dead, std::less<>{}, &GraphInput::address);
   DeadGraph graph{.call = call, .name = name_, .retains_them = options_.retain};
@@ -388,6 +421,7 @@ void LivenessListener::reset() noexcept {
   ranges_.clear();
   allocators_.reset();
   uses_.clear();
+  allocations_.clear();
   retained_.reset();
   queries_ = false;
   seen_frees_ = 0;

@@ -12,6 +12,7 @@
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/input_source.h"
+#include "memory/watches/allocation_log.h"
 #include "memory/watches/block_watch.h"
 #include "reprise/detail/export.h"
 #include "reprise/liveness.h"
@@ -51,9 +52,17 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   }
   /// Finds tensors that are freed in the next captures, too, also where no option looks for inputs.
   void look_for_freed_tensors() noexcept { looks_for_freed_tensors_ = true; }
+  /// The same, for a segment: require_live_since() or recorded() follows when the last one has ended.
+  void look_for_freed_until_recorded() noexcept { looks_for_freed_tensors_ = in_recording_ = true; }
   /// \throws DeadInputError if memory was freed that the graph uses, as a replay would. Memory of the driver is not
   ///         checked.
   REPRISE_EXPORT_INTERNAL void require_live(const char* call);
+  /// \throws DeadInputError if memory that the captured segment uses was freed since `frees` was made; where no option
+  ///         looks for inputs, also of other segments and between them, and only certain uses count.
+  void require_live_since(const memory::FreeLog& frees, const char* call, const CUDAGraph& segment);
+  void recorded() noexcept {
+    if (!looks_for_all_) reset();
+  }
   void reset() noexcept override;
 
   /// Copies the list of the memory that is retained: changes of this graph's nodes leave the copy as it is.
@@ -100,14 +109,17 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
 
   using MemoryByAddress = std::map<std::uintptr_t, std::shared_ptr<const Finding>>;
 
-  std::vector<memory::UsedAddress> find_addresses(const GraphScan& scan, std::span<const graphs::SetPlace> set);
+  std::vector<memory::UsedAddress> find_addresses(const GraphScan& scan, std::span<const graphs::SetPlace> set,
+                                                  const memory::FreeLog* frees);
   MemoryByAddress find_memory(std::span<const memory::UsedAddress> addresses);
   bool is_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding) const;
   bool is_certainly_used(const GraphScan& scan, const ScannedWord& word, const Finding& finding,
                          std::span<const memory::UsedAddress> addresses) const;
+  bool is_end_of(std::uintptr_t address, const memory::UsedAddress& found, std::uintptr_t end) const;
   const Use* known_use(const GraphScan& scan, const ScannedWord& word,
                        std::span<const graphs::SetPlace> set) const noexcept;
-  Inputs look(const GraphScan& scan, std::span<const graphs::SetPlace> set);
+  /// \param frees a log of frees, once the capture's own is gone.
+  Inputs look(const GraphScan& scan, std::span<const graphs::SetPlace> set, const memory::FreeLog* frees = nullptr);
   void add(Inputs& inputs, const Finding& finding, std::vector<std::string>&& users) const;
   /// Warns of them if there are more than `known`. `notes`: gets a sentence for each; may be null.
   void list_omissions(Inputs& inputs, const GraphScan& scan, std::size_t known, std::vector<std::string>* notes) const;
@@ -121,6 +133,7 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
 
   const AnnotationListener& annotations_;
   bool looks_for_freed_tensors_ = false;
+  bool in_recording_ = false;
   std::optional<memory::FreeLog> free_log_;  // while the capture is underway
   std::unique_ptr<GraphScan> scan_;          // of a dry run
   std::unique_ptr<GraphScan> dry_run_;       // of the dry run before this capture
@@ -132,6 +145,7 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   std::shared_ptr<InputSource> source_;   // while the capture is underway; then `allocators_` has it
   std::optional<Allocators> allocators_;  // as long as there are inputs
   std::vector<Use> uses_;                 // likewise: words that do not change keep their memory, also if freed
+  std::vector<memory::AllocationLog::Allocation> allocations_;  // of the capture, while its inputs are looked for
   std::optional<std::vector<GraphInput>> inputs_;
   std::vector<Block> blocks_;
   std::vector<Range> ranges_;

@@ -38,6 +38,8 @@ void in_phase(const GraphedCapture& capture, const char* phase, F&& step) {
     throw OutOfMemoryError(text::format("{}: {}", where, error.what()), error.statistics());
   } catch (const CaptureError& error) {
     throw CaptureError(error.code(), text::format("{}: {}", where, error.what()), error.report());
+  } catch (const DeadInputError& error) {
+    throw DeadInputError(text::format("{}: {}", where, error.what()), error.inputs());
   } catch (const UsageError& error) {
     throw UsageError(text::format("{}: {}", where, error.what()));
   } catch (const std::exception& error) {

@@ -2,102 +2,78 @@
 #include "memory/watches/block_watch.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
+#include <utility>
 
 #include "backend/backend.h"
-#include "captures/registry.h"
 
 namespace reprise::memory {
 
-struct FreeLog::Entries {
-  explicit Entries(Which recorded) : which(recorded) {}
-
-  const Which which;
-  std::mutex mutex;
-  std::map<std::byte*, std::shared_ptr<BlockWatch>> freed;  // by address, the last one that began there
-  std::vector<std::shared_ptr<BlockWatch>> kept;
-  bool over = false;  // nothing is kept any more
-
-  static constinit captures::Slot<Entries> slot;
-};
-
-constinit captures::Slot<FreeLog::Entries> FreeLog::Entries::slot;
 std::atomic<int> FreeLog::living_{0};
+constinit std::mutex FreeLog::mutex_;
+constinit FreeLog* FreeLog::first_ = nullptr;
 
-FreeLog::FreeLog(captures::Capture& capture, Which which)
-    : capture_(capture), entries_(std::make_shared<Entries>(which)) {
-  capture.attach(Entries::slot, entries_);
+FreeLog::FreeLog(const captures::Capture* capture, Which which) : capture_(capture), which_(which) {
+  const std::lock_guard lock(mutex_);
+  next_ = std::exchange(first_, this);
   living_.fetch_add(1, std::memory_order_relaxed);
 }
 
 FreeLog::~FreeLog() {
-  capture_.detach(Entries::slot);
-  living_.fetch_sub(1, std::memory_order_relaxed);
-  std::vector<std::shared_ptr<BlockWatch>> kept;
   {
-    const std::lock_guard lock(entries_->mutex);
-    entries_->over = true;
-    kept.swap(entries_->kept);
+    const std::lock_guard lock(mutex_);
+    FreeLog** place = &first_;
+    while (*place != this) place = &(*place)->next_;
+    *place = next_;
+    living_.fetch_sub(1, std::memory_order_relaxed);
   }
-  for (const auto& watch : kept) watch->owner->release(*watch);
+  for (const auto& watch : kept_) watch->owner->release(*watch);
 }
 
-// The logs of captures into other pools.
-template <class Visit>
-void FreeLog::for_each_other(MempoolId pool, const Visit& visit) {
-  captures::for_each([&](const captures::Capture& capture) {
-    if (capture.owns(pool)) return;
-    const auto entries = capture.get(Entries::slot);
-    if (entries != nullptr && (entries->which != Which::common || !pool)) visit(*entries);
-  });
+bool FreeLog::records(MempoolId pool) const {
+  return (which_ != Which::common || !pool) && (capture_ == nullptr || !capture_->owns(pool));
 }
 
-template <class Visit>
-void FreeLog::for_each_that_keeps(const Device& device, MempoolId pool, const Visit& visit) {
-  captures::for_each([&](const captures::Capture& capture) {
-    if (capture.owns(pool) || !backend::same_runtime(capture.device(), device)) return;
-    const auto entries = capture.get(Entries::slot);
-    if (entries != nullptr && entries->which == Which::kept) visit(*entries);
-  });
+bool FreeLog::keeps(const Device& device, MempoolId pool) const {
+  return which_ == Which::kept && !capture_->owns(pool) && backend::same_runtime(capture_->device(), device);
 }
 
 bool FreeLog::any_keeps(const Device& device, MempoolId pool) noexcept {
+  const std::lock_guard lock(mutex_);
   bool any = false;
-  for_each_that_keeps(device, pool, [&](const Entries&) { any = true; });
+  for (const FreeLog* log = first_; log != nullptr; log = log->next_) any |= log->keeps(device, pool);
   return any;
 }
 
 void FreeLog::keep(const std::shared_ptr<BlockWatch>& watch, const Device& device, MempoolId pool) {
-  for_each_that_keeps(device, pool, [&](Entries& entries) {
-    const std::lock_guard lock(entries.mutex);
-    if (entries.over) return;
-    entries.kept.push_back(watch);
+  const std::lock_guard lock(mutex_);
+  for (FreeLog* log = first_; log != nullptr; log = log->next_) {
+    if (!log->keeps(device, pool)) continue;
+    log->kept_.push_back(watch);
     ++watch->retained;
-  });
+  }
 }
 
 bool FreeLog::empty() const {
-  const std::lock_guard lock(entries_->mutex);
-  return entries_->freed.empty();
+  const std::lock_guard lock(mutex_);
+  return freed_.empty();
 }
 
 bool FreeLog::any_for(MempoolId pool) noexcept {
+  const std::lock_guard lock(mutex_);
   bool any = false;
-  for_each_other(pool, [&](Entries&) { any = true; });
+  for (const FreeLog* log = first_; log != nullptr; log = log->next_) any |= log->records(pool);
   return any;
 }
 
 void FreeLog::note(const std::shared_ptr<BlockWatch>& watch, MempoolId pool) {
-  for_each_other(pool, [&](Entries& entries) {
-    const std::lock_guard lock(entries.mutex);
-    entries.freed[watch->address] = watch;
-  });
+  const std::lock_guard lock(mutex_);
+  for (FreeLog* log = first_; log != nullptr; log = log->next_)
+    if (log->records(pool)) log->freed_[watch->address] = watch;
 }
 
 void FreeLog::find(std::span<UsedAddress> addresses) const {
-  const std::lock_guard lock(entries_->mutex);
-  for (const auto& [address, watch] : entries_->freed) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [address, watch] : freed_) {
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
     auto used = std::ranges::lower_bound(addresses, begin, {}, &UsedAddress::value);
     // Memory that was allocated again belongs to its new owner: its user in the capture is unknown.

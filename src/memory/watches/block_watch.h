@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -66,7 +68,8 @@ struct UsedAddress {
   std::shared_ptr<BlockWatch> watch = {};  ///< of its block, if that is in use and not in such a pool
   /// A free block of the common pool that has the address, and perhaps is several freed ones.
   std::shared_ptr<BlockWatch> free = {};
-  std::uintptr_t end = 0;  ///< in memory of an allocator: the end of its block
+  /// In memory of an allocator: the address one past the end of what was requested, as far as it is known.
+  std::uintptr_t end = 0;
 };
 
 /// Looks addresses up in the allocators of all devices of a type. `addresses` must be sorted; blocks of the pools `own`
@@ -75,7 +78,7 @@ REPRISE_EXPORT_INTERNAL void watch_addresses(const Device& device, std::span<Use
                                              std::span<const MempoolId> own);
 
 /// Records the blocks freed during its lifetime, except those of the capture's own pools: its graph may use them.
-/// Thread-safe. Its mutex is locked after an allocator's.
+/// Thread-safe. The mutex of all logs is locked after an allocator's.
 class REPRISE_EXPORT_INTERNAL FreeLog {
  public:
   enum class Which {
@@ -84,7 +87,9 @@ class REPRISE_EXPORT_INTERNAL FreeLog {
     kept,    ///< all; blocks that can be kept stay as they are until the log is destroyed, for a graph to retain them
   };
   /// Excludes the pools of this capture. To be destroyed before the capture's registration, without a lock.
-  FreeLog(captures::Capture& capture, Which which);
+  FreeLog(const captures::Capture& capture, Which which) : FreeLog(&capture, which) {}
+  /// Blocks of the common pool, in captures and between them.
+  FreeLog() : FreeLog(nullptr, Which::common) {}
   ~FreeLog();
   FreeLog(const FreeLog&) = delete;
   FreeLog& operator=(const FreeLog&) = delete;
@@ -107,16 +112,19 @@ class REPRISE_EXPORT_INTERNAL FreeLog {
   static void keep(const std::shared_ptr<BlockWatch>& watch, const Device& device, MempoolId pool);
 
  private:
-  // Not the registry's counter: a log also records what is freed between the runtime's end of the capture and its own.
-  static std::atomic<int> living_;
-  struct Entries;
-  template <class Visit>
-  static void for_each_other(MempoolId pool, const Visit& visit);
-  template <class Visit>
-  static void for_each_that_keeps(const Device& device, MempoolId pool, const Visit& visit);
+  FreeLog(const captures::Capture* capture, Which which);
+  bool records(MempoolId pool) const;
+  bool keeps(const Device& device, MempoolId pool) const;
 
-  captures::Capture& capture_;
-  const std::shared_ptr<Entries> entries_;
+  static std::atomic<int> living_;
+  static std::mutex mutex_;  // guards the list, and the entries of all logs
+  static FreeLog* first_;
+
+  const captures::Capture* const capture_;
+  const Which which_;
+  FreeLog* next_;
+  std::map<std::byte*, std::shared_ptr<BlockWatch>> freed_;  // by address, the last one that began there
+  std::vector<std::shared_ptr<BlockWatch>> kept_;
 };
 
 /// Blocks that a graph keeps alive. Released by the destructor, on any thread, during any capture.

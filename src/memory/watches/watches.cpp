@@ -45,7 +45,7 @@ void CachingAllocator::Impl::watch(std::span<UsedAddress> addresses, std::span<c
     used.in_allocator = true;
     used.hidden = block.hidden;
     used.own = block.hidden || std::ranges::find(own, block.pool->id) != own.end();
-    used.end = begin_of(&block) + block.bytes;
+    used.end = begin_of(&block) + (block.is_given_out() ? block.requested : block.bytes);
     if (used.own) continue;
     if (!block.is_given_out()) {
       if (!block.pool->is_private()) used.free = freed_watch(this, block);

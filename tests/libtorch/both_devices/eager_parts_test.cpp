@@ -36,6 +36,24 @@ TEST_F(EagerPartsWithTensors, FillThemForTheSegmentsBehind) {
   }
 }
 
+TEST_F(EagerPartsWithTensors, ATensorThatIsReplacedBehindItsSegmentIsRefused) {
+  for (const bool in_eager_part : {false, true}) {
+    Tensor state = counting(8);
+    const Tensor x = here(torch::zeros({8}));
+    EXPECT_THAT(text_of<DeadInputError>([&] {
+                  static_cast<void>(breakable([&] {
+                    x.copy_(state);
+                    eager([&] {
+                      if (in_eager_part) state = Tensor();
+                    });
+                    if (!in_eager_part) state = x + 1;
+                    x.add_(1);
+                  }));
+                }),
+                HasSubstr("breakable: 1 input of the graph `segment 1` is dead"));
+  }
+}
+
 TEST_F(EagerPartsWithTensors, DrawTheRandomNumbersOfEagerRuns) {
   Tensor a, b;
   const Tensor drawn = torch::zeros({16}, device_);

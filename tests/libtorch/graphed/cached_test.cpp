@@ -68,6 +68,29 @@ struct WithUnregisteredState {
   bool has_table = false;
 };
 
+// What replaced it lies in memory of the refused capture.
+TEST_F(CachedCallables, AreRefusedIfTheyReplaceWhatTheyUse) {
+  for (const std::size_t capture_after : {0, 2}) {
+    Tensor state = torch::zeros({3}, device_);
+    const auto cached = make_graphed_callables(
+        [&](const Tensor& in) {
+          state = state + 1;
+          return in * state;
+        },
+        GraphedCacheOptions{.capture_after = capture_after});
+    const Tensor x = torch::ones({2, 3}, device_);
+    for (std::size_t i = 0; i < capture_after; ++i) EXPECT_TRUE(same(cached(x), x * static_cast<double>(i + 1)));
+    try {
+      static_cast<void>(cached(x));
+      FAIL() << "expected an error";
+    } catch (const DeadInputError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("so that the body was not run eagerly"));
+    }
+    state = torch::zeros({3}, device_);
+    for (int i = 1; i < 4; ++i) EXPECT_TRUE(same(cached(x), x * i)) << "eager from now on";
+  }
+}
+
 TEST_F(CachedCallables, DoNotAdvanceStateThatIsNotRegistered) {
   for (const bool after_eager_calls : {false, true}) {
     WithUnregisteredState eager(device_), graphed(device_);

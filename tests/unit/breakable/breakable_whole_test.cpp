@@ -47,6 +47,42 @@ TEST(LivenessOfBreakableGraphs, IsCheckedBeforeEachSegment) {
   EXPECT_THROW(graph.replay(), DeadInputError);
 }
 
+TEST(LivenessOfBreakableGraphs, MemoryThatIsFreedBehindItsSegmentIsRefused) {
+  for (const bool checks : {false, true})
+    for (const bool in_eager_part : {false, true}) {
+      Buffer<int> x = zeros(), scratch = zeros();
+      BreakableGraph graph;
+      const std::string text = text_of<DeadInputError>([&] {
+        breakable(graph, {.check_input_liveness = checks}, [&] {
+          multiply(scratch, 1, x);
+          eager([&] {
+            if (in_eager_part) scratch.reset();
+          });
+          if (!in_eager_part) scratch = Buffer<int>(2);
+          add(x);
+        });
+      });
+      EXPECT_TRUE(contains(text, "breakable: 1 ")) << text;
+      EXPECT_TRUE(contains(text, "reads or writes memory that was freed")) << text;
+      EXPECT_TRUE(contains(text, "used by kernel reprise::graphs::test::Multiply (node 0)")) << text;
+    }
+}
+
+TEST(LivenessOfBreakableGraphs, MemoryThatNoSegmentUsesMayBeFreedBehindIt) {
+  const Warnings warnings;
+  Buffer<int> x = zeros(), unused = zeros();
+  BreakableGraph graph = breakable([&] {
+    Buffer<int> temporary(1);
+    multiply(x, 1, temporary);
+    eager([&] { unused.reset(); });
+    temporary.reset();
+    add(x);
+  });
+  graph.replay();
+  EXPECT_EQ(first(x), 2);
+  EXPECT_TRUE(warnings.texts().empty());
+}
+
 TEST(AnnotationsOfBreakableGraphs, GoOnBehindAnEagerPart) {
   Buffer<int> x = zeros();
   BreakableGraph graph = breakable({.enable_annotations = true}, [&] {

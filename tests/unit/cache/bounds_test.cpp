@@ -113,6 +113,16 @@ TEST(GraphCacheBounds, ACacheWhoseKeysNeverSettleWarnsOnceAndNamesTheField) {
   EXPECT_FALSE(contains(warnings.texts()[0], "batch"));
 }
 
+TEST(GraphCacheBounds, TheFieldIsNamedAlsoIfSeveralKeysHaveEachOfItsValues) {
+  const Warnings warnings;
+  Keys keys({.max_entries = 4, .key_fields = {"layer", "position"}});
+  for (int position = 0; position < 100; ++position)
+    for (int layer = 0; layer < 6; ++layer) (void)keys.cache.run({layer, position}, inputs(keys.x), keys.body);
+  ASSERT_EQ(warnings.texts().size(), 1u);
+  EXPECT_TRUE(contains(warnings.texts()[0], "keys position has ")) << warnings.texts()[0];
+  EXPECT_FALSE(contains(warnings.texts()[0], "layer")) << warnings.texts()[0];
+}
+
 TEST(GraphCacheBounds, KeysThatSettleAndOthersThatComeOnceGiveNoWarning) {
   const Warnings warnings;
   Keys keys({.max_entries = 4});

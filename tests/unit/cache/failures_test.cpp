@@ -52,27 +52,77 @@ TEST(FailuresOfGraphCaches, ACaptureThatFailsMakesItsKeyEagerAndTheCallTakesEffe
 
 // The graph would use memory that others get.
 TEST(FailuresOfGraphCaches, ABodyThatFreesWhatItUsesRunsEagerly) {
-  for (const std::size_t check_every : {0, 1}) {
-    GraphCache cache({.capture_after = 1, .check_every = check_every});
-    Buffer<int> scratch = zeros(n);
-    const auto body = [&](DeviceView<const int> x) {
-      Buffer<int> y(n);
-      launch(n, Multiply{}, x.data(), 3, scratch.data(), n);
-      launch(n, Multiply{}, static_cast<const int*>(scratch.data()), 1, y.data(), n);
-      scratch = Buffer<int>(n);  // memory of the stream for an eager call, of the pool in a capture
-      return y;
-    };
-    for (int i = 1; i <= 4; ++i) {
-      const Buffer<int> x = counting(n, i);
-      EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 3 * i));
-    }
-    EXPECT_FALSE(cache.contains({n}));
-    const auto failure = cache.failure({n});
-    ASSERT_TRUE(failure);
-    EXPECT_TRUE(contains(failure->what, "GraphCache::run: 1 input of the graph"));
-    EXPECT_TRUE(contains(failure->what, "freed before its capture ended"));
-    EXPECT_EQ(cache.statistics().failed_captures.number, 1u);
+  GraphCache cache({.capture_after = 0});
+  Buffer<int> scratch = zeros(n);
+  const auto body = [&](DeviceView<const int> x) {
+    Buffer<int> y(n);
+    if (scratch.size() == 0) scratch = Buffer<int>(n);
+    launch(n, Multiply{}, x.data(), 3, scratch.data(), n);
+    launch(n, Multiply{}, static_cast<const int*>(scratch.data()), 1, y.data(), n);
+    scratch.reset();
+    return y;
+  };
+  for (int i = 1; i <= 4; ++i) {
+    const Buffer<int> x = counting(n, i);
+    EXPECT_EQ(cache.run({n}, inputs(x), body).read(), multiples(n, 3 * i));
   }
+  EXPECT_FALSE(cache.contains({n}));
+  const auto failure = cache.failure({n});
+  ASSERT_TRUE(failure);
+  EXPECT_TRUE(contains(failure->what, "GraphCache::run: 1 input of the graph"));
+  EXPECT_TRUE(contains(failure->what, "freed before its capture ended"));
+  EXPECT_EQ(cache.statistics().failed_captures.number, 1u);
+}
+
+// The new memory is that of the refused capture, in which nothing was computed.
+TEST(FailuresOfGraphCaches, ABodyThatReplacesWhatItUsesIsRefusedInTheCallThatCaptures) {
+  for (const std::size_t check_every : {0, 1}) {
+    GraphCache cache({.capture_after = 2, .check_every = check_every});
+    Buffer<int> state = zeros(n);
+    const auto call = [&] {
+      cache.run({n}, [&] {
+        Buffer<int> next(n);
+        launch(n, Multiply{}, static_cast<const int*>(state.data()), 1, next.data(), n);
+        launch(n, Add{}, next.data(), 1, n);
+        state = std::move(next);
+      });
+    };
+    call();
+    call();
+    EXPECT_EQ(read(state), std::vector<int>(n, 2));
+    const std::string text = text_of<DeadInputError>(call);
+    EXPECT_TRUE(contains(text, "freed before its capture ended")) << text;
+    EXPECT_TRUE(contains(text, "so that the body was not run eagerly")) << text;
+    ASSERT_TRUE(cache.failure({n}));
+    EXPECT_EQ(cache.failure({n})->what, text);
+    state = zeros(n);
+    for (int i = 1; i <= 3; ++i) {
+      call();
+      EXPECT_EQ(read(state), std::vector<int>(n, i)) << "eager from now on";
+    }
+    const auto ahead = [&] {
+      launch(n, Add{}, state.data(), 1, n);
+      state = Buffer<int>(n);
+    };
+    EXPECT_THROW(cache.capture({"ahead"}, ahead), DeadInputError);
+  }
+}
+
+TEST(FailuresOfGraphCaches, ABodyThatReplacesWhatItUsesInACheckIsRefused) {
+  GraphCache cache({.capture_after = 0, .check_every = 2});
+  Buffer<int> state = zeros(n);
+  bool replaces = false;
+  const auto call = [&] {
+    cache.run({n}, [&] {
+      launch(n, Add{}, state.data(), 1, n);
+      if (replaces) state = Buffer<int>(n);
+    });
+  };
+  call();
+  call();
+  replaces = true;
+  EXPECT_TRUE(contains(text_of<DeadInputError>(call), "so that the body was not run eagerly"));
+  EXPECT_FALSE(cache.contains({n}));
 }
 
 TEST(FailuresOfGraphCaches, AnErrorOfTheBodyInACheckKeepsTheGraph) {
@@ -348,8 +398,8 @@ TEST(FailuresOfGraphCaches, AParameterInTheBodyIsRefused) {
   call(1);
   const std::string text = text_of<UsageError>([&] { call(2); });
   EXPECT_TRUE(contains(text,
-                       "GraphCache::run: expected a body that passes no Parameter to launch(); found one, for the "
-                       "kernel"))
+                       "GraphCache::run: expected a body that passes no Parameter to launch(), and replays no graph "
+                       "that has one; found one, for the kernel"))
       << text;
   expected -= 2;
   EXPECT_EQ(read(state), std::vector<int>{expected}) << "the call took no effect";
@@ -357,6 +407,28 @@ TEST(FailuresOfGraphCaches, AParameterInTheBodyIsRefused) {
   EXPECT_EQ(cache.failure({0})->what, text);
   for (int i = 3; i < 6; ++i) call(i);
   EXPECT_EQ(read(state), std::vector<int>{expected}) << "eager from now on";
+}
+
+TEST(FailuresOfGraphCaches, AGraphWithAParameterInTheBodyIsRefused) {
+  const Parameter<int> amount(1);
+  Buffer<int> state = zeros();
+  CUDAGraph child, without, outer;
+  capture(child, [&] { launch(1, Add{}, state.data(), amount, std::size_t{1}); });
+  capture(without, [&] { launch(1, Add{}, state.data(), Parameter<int>(1), std::size_t{1}); });
+  capture(outer, [&] { child.replay(); });
+  for (CUDAGraph* const each : {&child, &outer}) {
+    GraphCache cache({.capture_after = 0});
+    const std::string text = text_of<UsageError>([&] { cache.run({0}, [&] { each->replay(); }); });
+    EXPECT_TRUE(contains(text, "found one, of a child graph")) << text;
+    for (int i = 1; i < 4 && each == &child; ++i) {
+      child.set(amount, i);
+      cache.run({0}, [&] { each->replay(); });
+      EXPECT_EQ(read(state), std::vector<int>{i * (i + 1) / 2}) << "eager from now on";
+    }
+  }
+  GraphCache cache({.capture_after = 0});
+  cache.run({0}, [&] { without.replay(); });
+  EXPECT_TRUE(cache.contains({0})) << "nothing can set it";
 }
 
 // Programs throw exceptions of their own when a call of CUDA fails.

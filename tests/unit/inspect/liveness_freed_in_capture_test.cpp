@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -160,6 +161,24 @@ TEST_F(FreedInTheCapture, TheAddressOnePastTheEndOfABufferIsNotThatOfTheNextBloc
     EXPECT_EQ(first(x), checks ? 2 : 1);
     graph_.reset();
   }
+}
+
+TEST_F(FreedInTheCapture, WhatLiesBehindABufferThatDoesNotFillItsBlockIsNotItsEnd) {
+  constexpr std::size_t half = 64, whole_block = 128;
+  std::vector<Buffer<int>> rows;
+  for (int i = 0; i < 8; ++i) rows.push_back(zeros(half));
+  const auto next = [&](const Buffer<int>& row) {
+    return std::ranges::find(rows, row.data() + whole_block, [](const Buffer<int>& each) { return each.data(); });
+  };
+  const auto lower = std::ranges::find_if(rows, [&](const Buffer<int>& row) { return next(row) != rows.end(); });
+  ASSERT_NE(lower, rows.end());
+  Buffer<int>& upper = *next(*lower);
+  const void* const address = upper.data();
+  capture(graph_, [&] {
+    multiply(upper, 3, *lower);
+    upper = Buffer<int>(2 * whole_block);
+  });
+  EXPECT_THAT(addresses(dead_inputs(graph_)), ElementsAre(address));
 }
 
 TEST_F(FreedInTheCapture, APartOfALargerParameterMayBeUninitialised) {
