@@ -274,8 +274,8 @@ class Batch {
         return impl_.changes.values(impl_.backend(), change.node).same_values(change.to);
       });
     for (const NodeChange& change : changes_)
-      NodeChanges::check(*impl_.device, impl_.exec, impl_.changes.values(impl_.backend(), change.node), change.to,
-                         [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });
+      impl_.changes.check(*impl_.device, impl_.exec, change.node, impl_.changes.values(impl_.backend(), change.node),
+                          change.to, [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });
     if (!changes_.empty() || impl_.wants_same_values()) impl_.change_nodes(changes_, set_);
   }
 
