@@ -148,20 +148,26 @@ REPRISE_EXPORT void fill_async(void* destination, unsigned char value, std::size
 /// GraphOptions::instantiate_flags. Without that flag a replay is refused with 1 while it is allocated. It outlives the
 /// graph without that flag, and once the program has freed it by free_async() after the capture or in that of another
 /// graph; GraphMemory::left_by_ended_bytes lists it then. A graph with such nodes has one executable at a time
-/// (CUDAGraph::instantiate() destroys the one before), and can neither be cloned nor be a child graph. \param bytes the
-/// size; for 0 nothing is allocated, and the result is null. \param stream the stream to allocate on; in a capture, any
-/// stream that takes part. \returns the address, aligned to 256 bytes. \throws OutOfMemoryError if the device has no
-/// more, also after the caching allocator has released what is cached. In
+/// (CUDAGraph::instantiate() destroys the one before), and can neither be cloned nor be a child graph.
+///
+/// The end of a graph frees what its last replay left, behind that replay and behind no other work: keep the graph
+/// until work that follows is over, on other streams as well, or free the memory by free_async() on its stream.
+/// \param bytes the size; for 0 nothing is allocated, and the result is null.
+/// \param stream the stream to allocate on; in a capture, any stream that takes part.
+/// \returns the address, aligned to 256 bytes.
+/// \throws OutOfMemoryError if the device has no more, also after the caching allocator has released what is cached. In
 ///         a capture only if there are no addresses left: a replay without memory is a BackendError with 2.
 /// \throws UsageError in the capture of a conditional node's body, which can have no such nodes; the capture continues.
 REPRISE_EXPORT void* allocate_async(std::size_t bytes, const StreamRef& stream = current_stream());
 
 /// Frees memory of allocate_async() in the order of a stream (`cudaFreeAsync`): work that was submitted to it before
 /// may still use it. In a capture this is a node, for memory that an allocation node of this or another graph
-/// allocates. Null is ignored. \throws UsageError if the memory is of the caching allocator, or the end of its graph
-/// has freed it; in a capture of a conditional node's body. \throws BackendError with 1 if the memory was not allocated
-/// by allocate_async(), or was freed already; in a capture also if no allocation node allocates it; after a capture
-/// also if its graph frees it, or no replay has allocated it. A capture continues.
+/// allocates. Null is ignored.
+/// \throws UsageError if the memory is of the caching allocator, or the end of its graph has freed it; in a capture of
+///         a conditional node's body. A capture continues.
+/// \throws BackendError with 1 if the memory was not allocated by allocate_async(), or was freed already; in a capture
+///         also if no allocation node allocates it; after a capture also if its graph frees it, or no replay has
+///         allocated it. A capture continues.
 REPRISE_EXPORT void free_async(void* pointer, const StreamRef& stream = current_stream());
 
 namespace detail {

@@ -121,13 +121,14 @@ void BreakableGraph::Impl::record(const GraphOptions& options, const CaptureBody
   graphs::synchronize_if_no_capture(run.device());
   std::optional<graphs::InternalStream> internal;
   const StreamRef captured = options.stream ? run : internal.emplace(run.device()).ref();
+  const StreamRef outside = current_stream(run.device());
   const StreamGuard current(captured);
   Recording recording(last, breaks, last_launch,
                       {.call = "breakable",
                        .options = options,
                        .captured = captured,
                        .run = run,
-                       .outside = options.stream ? std::optional<StreamRef>() : run,
+                       .outside = outside,
                        .frame = frame,
                        .captured_is_internal = !options.stream});
   recording.begin();
@@ -135,7 +136,7 @@ void BreakableGraph::Impl::record(const GraphOptions& options, const CaptureBody
   recording.end();
   last_has_nodes = recording.last_has_nodes();
   nodes = recording.nodes();
-  const Recording::Suspended outside;  // in hooks of the segment
+  const Recording::Suspended suspended;  // in hooks of the segment
   replay_last(run);
 }
 

@@ -28,7 +28,7 @@ struct RecordingPlan {
   StreamRef captured;
   /// The stream on which segments are replayed at once; nullopt: eager parts are refused, as nothing may take effect.
   std::optional<StreamRef> run = {};
-  /// The caller's stream, if that is not the captured one: work that the body submits to it is refused.
+  /// The stream that was current before: work that the body submits to it is refused, unless it is the captured one.
   std::optional<StreamRef> outside = {};
   /// The frame of the call that runs the body, whose locals lie below it; null if it is not known.
   const void* frame = nullptr;

@@ -196,6 +196,7 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     require_framework_took_part(call);
     graphs::CapturedGraph captured = capture->end(frame, reads_nodes_again() ? &changes : nullptr);
     template_graph = captured.template_graph;
+    changes.captured(captured.may_copy || capture->has_inner_nodes());
     const memory::NodeMemory* const left = listeners.pool().node_memory();
     counted.captured(*device, captured.nodes, left != nullptr ? left->bytes() : 0);
     log_capture_ended();

@@ -231,6 +231,8 @@ struct CUDAGraph::Impl {
   void set_parameters(const char* call, std::span<const ParameterValue> values);
   /// The nodes of the template that use an address. \throws UsageError if there are none, or one is the library's own.
   std::vector<graphs::Parameters::Use> uses_of(const graphs::Parameters::Address& address);
+  /// \throws UsageError if a kernel that uses a range uses the address behind it, too, which may be its end.
+  void require_no_end_used(const graphs::Parameters::Address& address, std::span<const graphs::Parameters::Use> found);
   /// Describes a node of the template, as in errors: "kernel Scale (node 3) in forward".
   std::string node_text(GraphNodeHandle node) const;
   /// Refuses changes of nodes within hooks of the graph, and of a graph that belongs to something else.

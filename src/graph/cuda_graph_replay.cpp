@@ -50,6 +50,7 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   backend::Backend& runtime = backend();
   // Instantiating is a potentially unsafe call in the captures of others.
   const RelaxedCaptureMode relaxed(runtime);
+  graphs::CopiesOfDevices copies = changes.copies_of_devices(runtime, template_graph);
   GraphExecHandle made = nullptr;
   Result result = runtime.graph_instantiate(&made, template_graph, options.instantiate_flags, upload_stream);
   if (result == ErrorCode::not_supported && exec != nullptr) {
@@ -68,6 +69,7 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   }
   if (exec != nullptr) WarnOnError(runtime).graph_exec_destroy(exec);
   exec = made;
+  changes.executable_made(std::move(copies));
   counted.instantiated();
   log_line("instantiated");
   // The upload may still be running, and then holds on to the executable.

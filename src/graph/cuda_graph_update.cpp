@@ -43,8 +43,7 @@ const char* reason_of(UpdateResult result) {
       return "this driver does not change the kernel of a node";
     case UpdateResult::parameters_changed:
       return "a parameter differs that CUDA does not change in an executable: copies, sets and events stay on their "
-             "device, and copies in the kinds of memory that they were captured with (docs/changing-graphs.md, What "
-             "CUDA changes)";
+             "device, and some copies in their kind of memory (docs/changing-graphs.md, What CUDA changes)";
     case UpdateResult::not_supported:
       return "CUDA does not update a node of this kind, or such a change of it";
     case UpdateResult::unsupported_function_change:

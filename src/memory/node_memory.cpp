@@ -31,7 +31,7 @@ namespace {
 
 constinit captures::Slot<NodeMemory> node_memory_of;
 
-// Blocks that are known, so that free_async() costs one load where there are none.
+// Blocks that are known, and addresses in OfDevice::freed, so that free_async() costs one load where there are none.
 constinit std::atomic<std::size_t> known{0};
 
 constexpr std::size_t most_freed = 1000;
@@ -74,7 +74,10 @@ void NodeMemory::release(const Block& block) {
       ++known;
       return;
     }
-    if (all.freed.size() == most_freed) all.freed.erase(all.freed.begin());
+    if (all.freed.size() == most_freed)
+      all.freed.erase(all.freed.begin());
+    else
+      ++known;
     all.freed.emplace_back(block.address, name_);
   });
 }
@@ -96,6 +99,7 @@ void NodeMemory::freed(const captures::Capture* capture, const void* address) no
   backend::PerDevice<OfDevice>::use_all([&](auto& devices) {
     for (auto& [backend, all] : devices) {
       if (capture == nullptr) known -= std::erase_if(all.ended, is_it);
+      known -= std::erase_if(all.freed, [&](const auto& each) { return each.first == address; });  // it was given again
       for (NodeMemory* const graph : all.graphs) {
         if (graph == own.get())
           known -= std::erase_if(graph->blocks_, is_it);

@@ -34,7 +34,7 @@ class NodeMemory {
 
   /// A node of the capture allocates this.
   static void allocated(captures::Capture& capture, const Device& device, void* address, std::size_t bytes);
-  /// A node of the capture frees it; null: the program has freed it, outside of captures.
+  /// A node of the capture frees it; null: the program has freed it, outside of captures. The driver took the address.
   static void freed(const captures::Capture* capture, const void* address) noexcept;
   /// The end of the capture: null if its nodes leave nothing, or when called again.
   static std::shared_ptr<NodeMemory> end(captures::Capture& capture) noexcept;

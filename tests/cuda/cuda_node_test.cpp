@@ -430,11 +430,18 @@ class CudaMovedCopyTest : public CudaCopyTest {
 TEST_F(CudaMovedCopyTest, FromDeviceToPageableMemoryIsFound) {
   graphs::KernelLayouts layouts;
   const graphs::NodeImage image(backend_, handle<CUgraphNode>(1), layouts);
+  auto* const node = handle<CUgraphNode>(1);
   const auto leaves = [&](MemcpyNodeParams before, MemcpyNodeParams after) {
     graphs::NodeImage from = image, to = image;
     from.copy() = before;
     to.copy() = after;
-    return graphs::NodeChanges::leaves_device(backend_, from, to);
+    const auto device_of = [](const void* end) {
+      return reinterpret_cast<std::uintptr_t>(end) < pinned ? std::optional(0) : std::nullopt;
+    };
+    graphs::NodeChanges changes;
+    changes.executable_made({{node, {device_of(before.source), device_of(before.destination)}}});
+    from.copy().source = to_pointer(pinned);  // as after an update in between
+    return changes.leaves_device(backend_, node, from, to);
   };
   void *const device = to_pointer(on_device), *const other = to_pointer(on_device + 8);
   EXPECT_TRUE(leaves({device, device, 8}, {device, to_pointer(pageable), 8}));

@@ -69,6 +69,7 @@ class ActiveCapture {
   Bodies& bodies() noexcept { return bodies_; }
   /// The capture has nodes that lie in a node of it: those of a child graph or a body. On any thread that takes part.
   void add_inner_nodes(std::size_t number) noexcept { inner_nodes_ += number; }
+  bool has_inner_nodes() const noexcept { return inner_nodes_ != 0; }
   /// Notify the listeners, see there. On any thread that takes part in the capture.
   void body_began(const captures::Body& body);
   void body_ends(const captures::Body& body);

@@ -67,7 +67,7 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   guard.emplace(stream);
   impl.begin_on_current_stream(call, options);
   outside.emplace(stream);
-  if (given == nullptr) outside->add_current(before);
+  outside->add_current(before);
   open = true;
 }
 
@@ -214,14 +214,14 @@ void capture_passes(GraphAccess::Impl& impl, const GraphOptions& options, const 
 }
 
 void capture_warmed_up(GraphAccess::Impl& impl, GraphOptions options, const CaptureBody& body) {
-  const std::optional<StreamRef> before = options.stream ? std::nullopt : std::optional(current_stream());
+  const StreamRef before = current_stream();
   GraphOptions of_warm_up = options;
   const auto& registered = impl.listeners.random().registered();
   of_warm_up.generators.insert(of_warm_up.generators.end(), registered.begin(), registered.end());
   const graphs::WarmUp warm_up(of_warm_up, body, impl.listeners.framework());
   options.stream = warm_up.stream();
   backend::OutsideWork outside(*options.stream);
-  if (before) outside.add_current(*before);
+  outside.add_current(before);
   capture_passes(impl, options, body);
 }
 

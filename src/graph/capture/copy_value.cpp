@@ -34,7 +34,7 @@ const void* keep_value(captures::Capture& capture, const void* source, std::size
   const auto kept = graphs::HostFunctions::of(capture);
   if (kept == nullptr) throw UsageError("copy_value_async: the capture is over: call it before its end.");
   kept->keep(std::move(value));
-  memory::AllocationLog::note(capture, address, bytes);
+  memory::AllocationLog::note(capture, address, bytes, /*is_value=*/true);
   return address;
 }
 

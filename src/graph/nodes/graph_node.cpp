@@ -197,7 +197,7 @@ void NodeViews::change(const char* call, NodeImage to, std::initializer_list<Nod
   const NodeImage& from = impl_.changes.values(impl_.backend(), node_.handle_);
   const auto begin = [&] { return text::format("{}, {}", call, text()); };
   NodeChanges::require_not_own(from, begin);
-  NodeChanges::check(*impl_.device, impl_.exec, from, to, begin);
+  impl_.changes.check(*impl_.device, impl_.exec, node_.handle_, from, to, begin);
   const bool same = !impl_.executable_may_differ() && from.same_values(to);
   if (same && !impl_.wants_same_values()) return;
   std::vector<SetPlace> places;

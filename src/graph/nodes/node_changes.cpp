@@ -45,15 +45,23 @@ std::string place_text(const backend::PointerInfo& info) {
 }
 
 // CUDA's rule, by measurement (driver 580; docs/changing-graphs.md): an executable's copy or set stays on its device, a
-// copy of device memory never moves to pageable memory, and a set moves to no pageable memory at all. The present
-// address may be that of freed memory, which has no kind any more: the driver decides.
+// copy of device memory never moves to pageable memory, and a set moves to no pageable memory at all. What counts is
+// the memory that the executable was made with: the present one may be another, or was freed and has no kind any more.
+// Where that is not known, the driver decides.
 enum class Pageable { from_the_host, never };
 
-void check_memory(Backend& backend, const void* from, const void* to, Pageable pageable, const char* what,
-                  const Begin& begin) {
+// \param made_with the device in whose memory the executable's copy had this end.
+void check_memory(Backend& backend, std::optional<int> made_with, const void* from, const void* to, Pageable pageable,
+                  const char* what, const Begin& begin) {
   if (from == to) return;
   backend::PointerInfo before, after;
   Checked(backend).pointer_info(from, &before);
+  std::string place = place_text(before);
+  if (made_with && before.kind != backend::MemoryKind::device) {
+    before.kind = backend::MemoryKind::device;
+    before.device_index = *made_with;
+    place += text::format(" (the executable was made with one in {})", place_text(before));
+  }
   if (before.kind == backend::MemoryKind::unregistered) return;
   Checked(backend).pointer_info(to, &after);
   const bool fits = after.kind == backend::MemoryKind::unregistered
@@ -63,16 +71,13 @@ void check_memory(Backend& backend, const void* from, const void* to, Pageable p
   refuse(begin, text::format("expected a {} that can take the place of the present one at {}, in {}; found {}, in {}. "
                              "In an executable CUDA moves neither copies nor sets to another device, nor from memory "
                              "of a device to pageable memory",
-                             what, from, place_text(before), to, place_text(after)));
+                             what, from, place, to, place_text(after)));
 }
 
-bool leaves_device(Backend& backend, const void* from, const void* to) {
-  if (from == to) return false;
-  backend::PointerInfo before, after;
-  Checked(backend).pointer_info(to, &after);
-  if (after.kind != backend::MemoryKind::unregistered) return false;
-  Checked(backend).pointer_info(from, &before);
-  return before.kind == backend::MemoryKind::device;
+bool is_pageable(Backend& backend, const void* address) {
+  backend::PointerInfo info;
+  Checked(backend).pointer_info(address, &info);
+  return info.kind == backend::MemoryKind::unregistered;
 }
 
 void check_kernel(GraphExecHandle exec, const LaunchConfig& from, const LaunchConfig& to, const Begin& begin) {
@@ -104,8 +109,8 @@ void check_block(const Device& device, Range had, Range range, const char* what,
                       what, bytes, address, static_cast<const std::byte*>(address) - block->address, block->bytes));
 }
 
-void check_copy(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
-                const Begin& begin) {
+void check_copy(const Device& device, GraphExecHandle exec, const DeviceEnds& made_with, const NodeImage& from,
+                const NodeImage& to, const Begin& begin) {
   if (to.copy().bytes == 0) refuse(begin, "a node copies at least 1 byte; disable it instead");
   for (const void* const address : std::initializer_list<const void*>{to.copy().source, to.copy().destination})
     if (to.copy().bytes > UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(address))
@@ -116,8 +121,10 @@ void check_copy(const Device& device, GraphExecHandle exec, const NodeImage& fro
   check_block(device, {from.copy().destination, had}, {to.copy().destination, bytes}, "destination", begin);
   if (exec == nullptr) return;
   Backend& backend = device.backend();
-  check_memory(backend, from.copy().source, to.copy().source, Pageable::from_the_host, "source", begin);
-  check_memory(backend, from.copy().destination, to.copy().destination, Pageable::from_the_host, "destination", begin);
+  check_memory(backend, made_with.source, from.copy().source, to.copy().source, Pageable::from_the_host, "source",
+               begin);
+  check_memory(backend, made_with.destination, from.copy().destination, to.copy().destination, Pageable::from_the_host,
+               "destination", begin);
 }
 
 void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
@@ -140,7 +147,8 @@ void check_set(const Device& device, GraphExecHandle exec, const NodeImage& from
   check_block(device, {had.destination, had.count * had.element_bytes},
               {set.destination, set.count * set.element_bytes}, "destination", begin);
   if (exec != nullptr)
-    check_memory(device.backend(), had.destination, set.destination, Pageable::never, "destination", begin);
+    check_memory(device.backend(), std::nullopt, had.destination, set.destination, Pageable::never, "destination",
+                 begin);
 }
 
 // More shared memory than this, in bytes, has to be enabled by an attribute of the kernel.
@@ -209,18 +217,49 @@ void NodeChanges::require_not_own(const NodeImage& node, const Begin& begin) {
            "staged inputs of a graphed callable");
 }
 
-bool NodeChanges::leaves_device(Backend& backend, const NodeImage& from, const NodeImage& to) {
-  return graphs::leaves_device(backend, from.copy().source, to.copy().source) ||
-         graphs::leaves_device(backend, from.copy().destination, to.copy().destination);
+bool NodeChanges::leaves_device(Backend& backend, GraphNodeHandle node, const NodeImage& from,
+                                const NodeImage& to) const {
+  const auto [source, destination] = device_ends(node);
+  return (source && from.copy().source != to.copy().source && is_pageable(backend, to.copy().source)) ||
+         (destination && from.copy().destination != to.copy().destination &&
+          is_pageable(backend, to.copy().destination));
 }
 
-void NodeChanges::check(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
-                        const Begin& begin) {
+CopiesOfDevices NodeChanges::copies_of_devices(Backend& backend, GraphHandle template_graph) const {
+  CopiesOfDevices found;
+  if (!may_copy_) return found;
+  std::vector<GraphNodeHandle> nodes;
+  Checked(backend).graph_nodes(template_graph, &nodes);
+  const auto device_of = [&](const void* address) -> std::optional<int> {
+    backend::PointerInfo info;
+    Checked(backend).pointer_info(address, &info);
+    return info.kind == backend::MemoryKind::device ? std::optional(info.device_index) : std::nullopt;
+  };
+  for (GraphNodeHandle const node : nodes) {
+    const auto known = images_.find(node);
+    NodeType type = NodeType::empty;
+    if (known != images_.end())
+      type = known->second.type();
+    else
+      Checked(backend).graph_node_type(node, &type);
+    if (type != NodeType::memcpy && type != NodeType::child_graph && type != NodeType::conditional) continue;
+    KernelLayouts layouts;  // of no kernel
+    const NodeImage image = known != images_.end() ? known->second : NodeImage(backend, node, layouts);
+    for (GraphHandle const inner : image.inner_graphs()) found.merge(copies_of_devices(backend, inner));
+    if (type != NodeType::memcpy) continue;
+    const DeviceEnds ends{device_of(image.copy().source), device_of(image.copy().destination)};
+    if (ends.source || ends.destination) found.emplace(node, ends);
+  }
+  return found;
+}
+
+void NodeChanges::check(const Device& device, GraphExecHandle exec, GraphNodeHandle node, const NodeImage& from,
+                        const NodeImage& to, const Begin& begin) const {
   // Operands of a function of the host may be changed by a parameter: it reads them in each run.
   if (from.own_kernel() != nullptr && !backend::is_enqueued(*from.own_kernel())) require_not_own(from, begin);
   if (!from.unknown().empty()) refuse(begin, from.unknown());
   if (to.type() == NodeType::kernel) check_kernel(exec, from.config(), to.config(), begin);
-  if (to.type() == NodeType::memcpy) check_copy(device, exec, from, to, begin);
+  if (to.type() == NodeType::memcpy) check_copy(device, exec, device_ends(node), from, to, begin);
   if (to.type() == NodeType::memset) check_set(device, exec, from, to, begin);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -33,6 +34,12 @@ struct NodeAdoption {
   const NodeImage* from = nullptr;  ///< of the other graph
 };
 
+/// Copies of a template that had an end in memory of a device when its executable was made: the index of that device.
+struct DeviceEnds {
+  std::optional<int> source = {}, destination = {};
+};
+using CopiesOfDevices = std::unordered_map<GraphNodeHandle, DeviceEnds>;
+
 /// Changes of a captured graph: the one way in which parameters of its nodes are changed, in the executable and in the
 /// template, which has the same values at any time. What the template cannot hold, that nodes are disabled, is kept
 /// here.
@@ -62,12 +69,15 @@ class NodeChanges {
   void forget() noexcept {
     images_.clear();
     layouts_.clear();
+    may_copy_ = true;
   }
   /// Exchanges all that is known of two graphs.
   void swap(NodeChanges& other) noexcept {
     images_.swap(other.images_);
     std::swap(layouts_, other.layouts_);
     disabled_.swap(other.disabled_);
+    of_devices_.swap(other.of_devices_);
+    std::swap(may_copy_, other.may_copy_);
   }
 
   /// Begins the text of an error: the call, and the node.
@@ -77,13 +87,20 @@ class NodeChanges {
   static void require_not_own(const NodeImage& node, const Begin& begin);
   /// Throws UsageError, with the rule, unless CUDA can change the node of an executable in this way.
   /// Refuses a copy or set that would go past the end of a block of the device's allocator, too.
-  /// \param exec null if there is no executable: the template's limits count alone.
-  static void check(const Device& device, GraphExecHandle exec, const NodeImage& from, const NodeImage& to,
-                    const Begin& begin);
+  /// \param exec null if there is no executable: the template's limits count alone. \param from the values of `node`.
+  void check(const Device& device, GraphExecHandle exec, GraphNodeHandle node, const NodeImage& from,
+             const NodeImage& to, const Begin& begin) const;
 
-  /// True if an end of a copy is in pageable memory now, and was in memory of a device. An update of CUDA can take
-  /// that, and the launch after it ends in an illegal address (driver 580).
-  static bool leaves_device(backend::Backend& backend, const NodeImage& from, const NodeImage& to);
+  /// \param may_copy false: no node of the template copies memory.
+  void captured(bool may_copy) noexcept { may_copy_ = may_copy; }
+  /// The copies of a template, also in graphs of its nodes, with memory of a device. \throws BackendError
+  CopiesOfDevices copies_of_devices(backend::Backend& backend, GraphHandle template_graph) const;
+  /// An executable was made, with these copies.
+  void executable_made(CopiesOfDevices copies) noexcept { of_devices_ = std::move(copies); }
+  /// True if an end of a copy is in pageable memory now, and was in memory of a device when the executable was made,
+  /// whatever it was in since. An update of CUDA can take that, and the launch after it ends in an illegal address
+  /// (driver 580).
+  bool leaves_device(backend::Backend& backend, GraphNodeHandle node, const NodeImage& from, const NodeImage& to) const;
 
   /// Changes executable (null: none) and template, all nodes or none.
   /// \throws BackendError that describes the node; what `changed` throws.
@@ -106,6 +123,7 @@ class NodeChanges {
   void reset() noexcept {
     forget();
     disabled_.clear();
+    of_devices_.clear();
   }
 
  private:
@@ -115,10 +133,16 @@ class NodeChanges {
   static void write(backend::Backend& backend, GraphExecHandle exec, std::span<const Step> steps,
                     const Describe& describe);
   static void put_back(backend::Backend& backend, GraphExecHandle exec, std::span<const Step> done);
+  DeviceEnds device_ends(GraphNodeHandle node) const {
+    const auto found = of_devices_.find(node);
+    return found != of_devices_.end() ? found->second : DeviceEnds{};
+  }
 
   std::unordered_map<GraphNodeHandle, NodeImage> images_;      // those that were read
   KernelLayouts layouts_;                                      // of their kernels
   std::unordered_map<GraphNodeHandle, std::size_t> disabled_;  // with their index at that time
+  CopiesOfDevices of_devices_;                                 // of the executable
+  bool may_copy_ = true;                                       // the template, or graphs in its nodes
 };
 
 }  // namespace reprise::graphs

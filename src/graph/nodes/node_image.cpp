@@ -165,7 +165,10 @@ const std::type_info* NodeImage::argument_type(const NodePlace& place) const noe
 }
 
 bool NodeImage::is_number(const NodePlace& place) const noexcept {
-  const std::type_info* const type = argument_type(place);
+  return graphs::is_number(argument_type(place));
+}
+
+bool is_number(const std::type_info* type) noexcept {
   if (type == nullptr) return false;
   for (const std::type_info* const number : {&typeid(long), &typeid(unsigned long), &typeid(long long),
                                              &typeid(unsigned long long), &typeid(double), &typeid(long double)})

@@ -25,6 +25,9 @@ struct NodePlace {
   friend bool operator==(const NodePlace&, const NodePlace&) = default;
 };
 
+/// True if an argument of this type is a number, and no address, whatever its value; null: the type is not known.
+bool is_number(const std::type_info* type) noexcept;
+
 /// The parameters of kernels, each queried once.
 class KernelLayouts {
  public:

@@ -122,9 +122,10 @@ std::optional<UpdateRefusal> TemplatePairs::pair_values(const Changed& pair) {
       (from.config().cluster != to.config().cluster || from.config().cooperative != to.config().cooperative))
     return UpdateRefusal{UpdateResult::attributes_changed, other,
                          "its cluster, or whether it is cooperative, differs; an executable keeps both"};
-  if (has_executable_ && to.type() == NodeType::memcpy && NodeChanges::leaves_device(backend_, from, to))
+  if (has_executable_ && to.type() == NodeType::memcpy && own_.leaves_device(backend_, pair.own.node, from, to))
     return UpdateRefusal{UpdateResult::parameters_changed, other,
-                         "an end of the copy has moved from memory of a device to pageable memory"};
+                         "an end of the copy, which was in memory of a device when the executable was made, is in "
+                         "pageable memory"};
   if (!from.same_values(to)) changed_.push_back(pair);
   return std::nullopt;
 }

@@ -2,7 +2,6 @@
 #include "graph/parameters/parameters.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -90,6 +89,13 @@ std::size_t Parameters::index_of(const char* call, const void* key) const {
                    call));
 }
 
+bool Parameters::have_place(GraphNodeHandle node, const NodePlace& place) const {
+  const auto found = by_node_.find(node);
+  return found != by_node_.end() && std::ranges::any_of(found->second, [&](const Place& each) {
+           return overlap(each.place, place) && !parameters_[each.parameter].key.expired();
+         });
+}
+
 void Parameters::node_changed(GraphNodeHandle node) noexcept {
   const auto found = by_node_.find(node);
   if (found == by_node_.end()) return;
@@ -161,28 +167,25 @@ bool is_used_by(const Parameters::Address& address, const NodeImage& own) {
   });
 }
 
-// True if arguments of the kernel have the number as an integer.
-bool has_number(NodeImage& kernel, std::uint64_t number) {
-  for (const KernelParam& param : kernel.layout()) {
-    const std::span<const std::byte> bytes = kernel.at({NodePlace::Of::arguments, param.offset, param.size});
-    for (std::size_t at = 0; at + sizeof(std::uint32_t) <= bytes.size(); at += sizeof(std::uint32_t)) {
-      std::uint32_t low = 0, high = 0;
-      std::memcpy(&low, bytes.data() + at, sizeof low);
-      const bool is_wide = at % sizeof number == 0 && at + sizeof number <= bytes.size();
-      if (is_wide) std::memcpy(&high, bytes.data() + at + sizeof low, sizeof high);
-      if (low == number || (is_wide && (std::uint64_t{high} << 32 | low) == number)) return true;
-    }
-  }
-  return false;
+// What a pointer of this type points to, without const; empty if it is none. By the mangled names, "Pi" and "PKi" for
+// pointers to int and const int.
+std::string_view pointee(std::string_view type) {
+  if (!type.starts_with('P')) return {};
+  return type.substr(type.starts_with("PK") ? 2 : 1);
 }
 
-// True if arguments of these types may be the begin and the end of a range; null: the type is not known. By the mangled
-// names, "Pi" and "PKi" for pointers to int and const int: what points to other values, or may write where the begin
-// may not, is no end.
+// False if arguments of these types are no begin and end of a range; null: the type is not known. What points to other
+// values, but for void and bytes, or may write where the begin may not, is no end; an integer may be.
 bool may_be_a_pair(const std::type_info* begin, const std::type_info* end) {
-  if (begin == nullptr || end == nullptr || *begin == *end) return true;
+  if (begin == nullptr || end == nullptr) return true;
   const std::string_view one = begin->name(), other = end->name();
-  return one.starts_with('P') && other.starts_with("PK") && one.substr(1) == other.substr(2);
+  const std::string_view of_one = pointee(one), of_other = pointee(other);
+  if (of_one.empty() || of_other.empty()) return true;
+  if (one.starts_with("PK") && !other.starts_with("PK")) return false;
+  const auto is_raw = [](std::string_view type) {
+    return type == "v" || type == "c" || type == "a" || type == "h" || type == "St4byte";
+  };
+  return of_one == of_other || is_raw(of_one) || is_raw(of_other);
 }
 
 // True if the kernel declares that it accesses memory at the address of this place: were it another address, the kernel
@@ -210,36 +213,36 @@ bool is_declared_memory(backend::KernelAccesses accesses, NodeImage& image, cons
   return std::ranges::equal(with_value, with_other, same_or_moved) && moves;
 }
 
-// Refuses a kernel that has an address of the range, and the one behind it: probably a pair of pointers, whose second
-// one would stay. The second one is other memory, which begins there, if the kernel declares so; it may be, if its type
-// says so, or if the kernel has the number of values.
+// Refuses a kernel that has an address of the range, and the one behind it, which would stay: the end of the range, or
+// other memory that begins there, as the next buffer or array does. Both look alike, but for their types and for what
+// the kernel declares; if another parameter has the place, the program has said what becomes of it.
 void require_no_end(const backend::Backend& backend, const Parameters::Address& address, NodeImage& image,
-                    const std::vector<NodePlace>& words, const std::function<std::string()>& node_text) {
+                    const std::function<bool(const NodePlace& place)>& has_parameter,
+                    const std::function<std::string()>& node_text) {
+  const std::vector<NodePlace> words = image.words();
   const auto value_at = [&](const NodePlace& place) {
     std::uintptr_t value = 0;
     std::memcpy(&value, image.at(place).data(), sizeof value);
     return value;
   };
   const std::uintptr_t end = address.value + address.bytes;
-  const auto has_count = [&](const NodePlace& begin) {
-    const std::uintptr_t bytes = end - value_at(begin);
-    return std::ranges::any_of(std::array<std::uintptr_t, 5>{1, 2, 4, 8, 16}, [&](std::uintptr_t each) {
-      return bytes % each == 0 && has_number(image, bytes / each);
-    });
-  };
   for (const NodePlace& behind : words) {
-    if (value_at(behind) != end || image.is_number(behind)) continue;
+    if (value_at(behind) != end || has_parameter(behind)) continue;
     for (const NodePlace& begin : words)
       if (address.covers(value_at(begin)) && !image.is_number(begin) &&
-          may_be_a_pair(image.argument_type(begin), image.argument_type(behind)) && !has_count(begin) &&
+          may_be_a_pair(image.argument_type(begin), image.argument_type(behind)) &&
           !is_declared_memory(backend::accesses_of(backend, image.function()), image, behind))
         throw UsageError(text::format(
             "CUDAGraph::parameter: expected a range of addresses whose end no kernel uses; found {}, behind the {} "
-            "bytes of the range, in the {}, which uses an address of the range, too: a pair of pointers, whose second "
-            "one would stay, or the begin of other memory. Make a parameter of each address alone, "
-            "parameter(data) and parameter(data + count), and set both in one call; or declare the accesses() of the "
-            "kernel, which say what it is.",
-            reinterpret_cast<const void*>(end), address.bytes, node_text()));
+            "bytes of the range, in the {}, which uses an address of the range, too: {}",
+            reinterpret_cast<const void*>(end), address.bytes, node_text(),
+            image.is_number(behind)
+                ? "the end as an integer, which would stay. Pass the end as a pointer, and make a parameter of it, "
+                  "parameter(data + count), before that of the range; set both in one call."
+                : "the second one of a pair of pointers, which would stay, or other memory that begins there. Make a "
+                  "parameter of that address first, parameter(data + count): if it is the end, set both in one call, "
+                  "and if it is other memory, leave that one; or declare the accesses() of the kernel, which say what "
+                  "it is."));
   }
 }
 
@@ -274,8 +277,8 @@ class Batch {
         return impl_.changes.values(impl_.backend(), change.node).same_values(change.to);
       });
     for (const NodeChange& change : changes_)
-      NodeChanges::check(*impl_.device, impl_.exec, impl_.changes.values(impl_.backend(), change.node), change.to,
-                         [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });
+      impl_.changes.check(*impl_.device, impl_.exec, change.node, impl_.changes.values(impl_.backend(), change.node),
+                          change.to, [&] { return text::format("{}, {}", call, impl_.node_text(change.node)); });
     if (!changes_.empty() || impl_.wants_same_values()) impl_.change_nodes(changes_, set_);
   }
 
@@ -331,11 +334,8 @@ std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address&
               text::format("{}: expected an address that CUDA can change in each of its nodes; found "
                            "{}, which the {} uses: {}.",
                            call, reinterpret_cast<const void*>(address.value), node_text(node), image.unknown()));
-      const std::vector<NodePlace> words = image.words();
-      for (const NodePlace& place : words)
+      for (const NodePlace& place : image.words())
         if (!image.is_number(place)) add_if_covered(place);
-      if (address.bytes != 0 && image.type() == backend::NodeType::kernel)
-        require_no_end(backend(), address, image, words, [&] { return node_text(node); });
     }
   if (found.empty())
     throw UsageError(text::format(
@@ -344,6 +344,19 @@ std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address&
         call, reinterpret_cast<const void*>(address.value),
         address.bytes == 0 ? "" : ", nor one in the memory that follows"));
   return found;
+}
+
+void CUDAGraph::Impl::require_no_end_used(const Parameters::Address& address, std::span<const Parameters::Use> found) {
+  if (address.bytes == 0) return;
+  std::unordered_set<GraphNodeHandle> seen;
+  for (const Parameters::Use& use : found) {
+    NodeImage image = changes.values(backend(), use.node);
+    if (image.type() != backend::NodeType::kernel || image.own_kernel() != nullptr || !seen.insert(use.node).second)
+      continue;
+    require_no_end(
+        backend(), address, image, [&](const NodePlace& place) { return parameters.have_place(use.node, place); },
+        [&] { return node_text(use.node); });
+  }
 }
 
 void CUDAGraph::Impl::find_parameters() {
@@ -372,8 +385,12 @@ void CUDAGraph::Impl::find_parameters() {
     const KernelParam& param = image.layout()[use.argument];
     parameters.add(use.key, use.initial, {{use.node, top, {NodePlace::Of::arguments, param.offset, param.size}}});
   }
-  for (const Parameters::Address& address : addresses)
-    parameters.add(address.key, std::as_bytes(std::span(&address.value, 1)), uses_of(address), address.bytes);
+  std::vector<std::vector<Parameters::Use>> found;
+  for (const Parameters::Address& address : addresses) {
+    found.push_back(uses_of(address));
+    parameters.add(address.key, std::as_bytes(std::span(&address.value, 1)), found.back(), address.bytes);
+  }
+  for (std::size_t i = 0; i < addresses.size(); ++i) require_no_end_used(addresses[i], found[i]);
 }
 
 void CUDAGraph::add_address(std::shared_ptr<const void> key, const void* address, std::size_t bytes) {
@@ -388,7 +405,9 @@ void CUDAGraph::add_address(std::shared_ptr<const void> key, const void* address
   if (impl.state == Impl::State::capturing) return impl.parameters.add_address(std::move(named));
   impl.require_template(call);
   impl.forget_editable();
-  impl.parameters.add(named.key, std::as_bytes(std::span(&named.value, 1)), impl.uses_of(named), named.bytes);
+  std::vector<Parameters::Use> uses = impl.uses_of(named);
+  impl.require_no_end_used(named, uses);
+  impl.parameters.add(named.key, std::as_bytes(std::span(&named.value, 1)), std::move(uses), named.bytes);
 }
 
 namespace {

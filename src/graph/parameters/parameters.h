@@ -94,6 +94,8 @@ class Parameters {
   /// A number for the next batch of values.
   std::uint64_t next_batch() noexcept { return ++batch_; }
 
+  /// True if a parameter that can still be set has the place, or a part of it.
+  bool have_place(GraphNodeHandle node, const NodePlace& place) const;
   /// Values of a node were changed: a parameter that is used there may not have its value any more.
   void node_changed(GraphNodeHandle node) noexcept;
   /// Notes that values of all nodes may have changed: no parameter's value is known.

@@ -55,6 +55,7 @@ void ComparedMemory::find_own() {
   const auto add = [&](const OwnMemory::Allocations& ones, const OwnMemory::Allocations& others) {
     for (std::size_t i = 0; i < std::min(ones.size(), others.size()); ++i) {
       const auto &one = ones[i], &other = others[i];
+      if (one.is_value || other.is_value) continue;  // each graph has its own, which stays
       if (one.bytes == other.bytes && one.bytes != 0 && known.emplace(one.address, other.address, one.bytes).second)
         own_.push_back({one.address, other.address, one.bytes});
     }
@@ -115,7 +116,9 @@ FoundMemory ComparedMemory::look_up(const memory::UsedAddress& watched, const me
 FoundMemory ComparedMemory::look_up(std::uintptr_t address) const {
   for (const Side side : both_sides)
     for (const auto& allocation : of(side).values.own.logged())
-      if (address - allocation.address < allocation.bytes) return {State::own, {allocation.address, allocation.bytes}};
+      if (address - allocation.address < allocation.bytes)
+        return allocation.is_value ? FoundMemory{State::hidden, {}}
+                                   : FoundMemory{State::own, {allocation.address, allocation.bytes}};
   const auto &of_first = first_.values.own.of_children(), &of_second = second_.values.own.of_children();
   for (std::size_t i = 0; i < std::min(of_first.size(), of_second.size()); ++i)
     if (of_first[i].address != of_second[i].address)

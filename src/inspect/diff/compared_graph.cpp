@@ -28,12 +28,14 @@ ComparedGraph::ComparedGraph(Impl& graph)
     warn(text::format("A comparison of graphs may miss differences: {}.", text));
   find_memory(*graph.device, graph.pool, graph.listeners.pool().allocations(), values);
   values.own.add_children(graph.listeners.children().memory());
+  add_copied_values(values);
 }
 
 ComparedGraph::ComparedGraph(Impl& graph, std::size_t count, const ChooseNode& choose)
     : values(read_node_values(graph.backend(), count, choose, &graph.changes)), graph_(nullptr) {
   find_memory(*graph.device, graph.pool, graph.listeners.pool().allocations(), values);
   values.own.add_children(graph.listeners.children().memory());
+  add_copied_values(values);
   for (std::size_t i = 0; i < values.nodes.size(); ++i) {
     const ScannedNode& node = values.nodes[i];
     if (is_named_kernel(node)) name_of(graph, names_, node.function);

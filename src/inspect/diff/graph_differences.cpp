@@ -178,7 +178,8 @@ class Differences {
   static std::string text_of(const NodeValue& value, std::uint64_t bits, const std::string& memory) {
     const bool address = value.member == "destination" || value.member == "source" || value.member == "address" ||
                          value.member == "condition";
-    if (value.parameter >= 0 || address || value.member == "function" || value.member == "value")
+    if (value.parameter >= 0 || address || value.member == "function" || value.member == "value" ||
+        value.member == NodeValue::copied_value)
       return address && memory.empty() ? text::format("{:#x}", bits) : value_text(bits, value.bytes, memory);
     return std::to_string(bits);
   }

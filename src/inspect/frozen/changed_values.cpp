@@ -99,6 +99,11 @@ void OwnMemory::add_framework(Allocations paired, Allocations unpaired,
   unpaired_ = std::move(unpaired);
 }
 
+bool OwnMemory::is_value(std::uintptr_t address, std::size_t bytes) const noexcept {
+  const auto is_it = [&](const auto& each) { return each.is_value && each.address == address && each.bytes == bytes; };
+  return std::ranges::any_of(logged_, is_it) || std::ranges::any_of(of_children_, is_it);
+}
+
 bool OwnMemory::is_unpaired(std::uintptr_t address) const noexcept {
   return std::ranges::any_of(unpaired_, [&](const auto& each) { return address - each.address < each.bytes; });
 }

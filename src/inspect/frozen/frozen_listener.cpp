@@ -46,6 +46,7 @@ void FrozenListener::ended(captures::Capture& capture, graphs::CapturedGraph& gr
 NodeValues FrozenListener::read(const captures::Capture& capture, const graphs::CapturedGraph& graph) {
   NodeValues values = read_node_values(capture.device().backend(), graph.template_graph, graph.known);
   find_memory(capture.device(), capture.pool(), log_->allocations(), values);
+  add_copied_values(values);
   if (operators_ == nullptr) return values;
   for (NodeValue& value : values.values)
     if (value.unwritten && value.bytes == 8 && operators_->was_given(values.nodes[value.node].top, value.value))

@@ -24,8 +24,8 @@ std::string graph_text(const std::string& name) {
 }
 
 constexpr const char* perhaps_reason =
-    "these lie in structs, in parameters of more than 8 bytes, or in blocks of arguments, whose members are unknown, "
-    "and may be bytes that no code wrote";
+    "these lie in structs, in parameters of more than 8 bytes, in copied values, or in blocks of arguments, whose "
+    "members are unknown, and may be bytes that no code wrote";
 
 }  // namespace
 
@@ -43,6 +43,8 @@ std::string value_text(std::uint64_t value, std::size_t bytes, const std::string
 std::string member_text(const NodeValue& value) {
   if (value.parameter == NodeValue::all_arguments)
     return text::format("byte {} of the block of arguments", value.offset);
+  if (value.member == NodeValue::copied_value && value.part)
+    return text::format("{}, offset {}", value.member, value.offset - NodeValue::copied_value_begins);
   return value.element < 0 ? std::string(value.member) : text::format("operation {}: {}", value.element, value.member);
 }
 

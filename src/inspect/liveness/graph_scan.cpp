@@ -45,10 +45,11 @@ class Scanner {
     }
   }
   void argument(const KernelParam& param, const std::byte* bytes) {
+    const bool whole = param.size == sizeof(std::uintptr_t) && !graphs::is_number(param.type);
     for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= param.size; at += sizeof(std::uintptr_t)) {
       std::uintptr_t value = 0;
       std::memcpy(&value, bytes + at, sizeof value);
-      word(static_cast<std::uint32_t>(param.offset + at), value, /*whole=*/param.size == sizeof value, /*used=*/false);
+      word(static_cast<std::uint32_t>(param.offset + at), value, whole, /*used=*/false);
     }
   }
   void read(const backend::MemcpyNodeParams& copy) {

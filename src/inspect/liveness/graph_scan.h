@@ -24,7 +24,7 @@ struct ScannedWord {
   std::uint32_t place = 0;
   std::uintptr_t value = 0;
   std::uintptr_t in_dry_run = 0;  ///< its value in the dry run; the same if there was none
-  /// False for a part of a larger parameter, which code may have left uninitialised.
+  /// False for a part of a larger parameter, which code may have left uninitialised, and for a number.
   bool whole = true;
   /// What the work uses is known: no address one past the end of a buffer.
   bool used = true;

@@ -70,6 +70,7 @@ void HostCopiesListener::ended(captures::Capture& capture, graphs::CapturedGraph
   backend::Backend& backend = capture.device().backend();
   const AddressRange ended = ended_stack(graph.end_frame);
   const GraphScan scan = scan_graph(backend, graph.template_graph, ScannedNodes::copies, graph.known);
+  graph.may_copy = !scan.nodes.empty();
   std::vector<HostAccess> gone;
   for (const ScannedWord& word : scan.words) {
     const ScannedNode& node = scan.nodes[word.node];

@@ -2,7 +2,9 @@
 #include "inspect/nodes/node_values.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
@@ -242,6 +244,32 @@ void find_memory(const Device& device, MempoolId pool, OwnMemory::Allocations al
         text::format("offset {} of {} bytes at {:#x}", used.value - begin, block.bytes, begin);
   }
   values.own.add(std::move(allocations), std::move(hidden));
+}
+
+void add_copied_values(NodeValues& values) {
+  const std::size_t before = values.values.size();
+  for (std::size_t i = 0; i + 1 < before; ++i) {
+    const NodeValue source = values.values[i], size = values.values[i + 1];
+    if (source.parameter >= 0 || source.member != "source" || size.member != "bytes") continue;
+    if (!values.own.is_value(source.value, size.value)) continue;
+    const auto* const bytes = reinterpret_cast<const std::byte*>(source.value);
+    // One number, or several, between which there may be bytes that no code wrote.
+    const bool part = size.value > 8 || !std::has_single_bit(size.value);
+    for (std::size_t at = 0; at < size.value;) {
+      const auto word = static_cast<std::uint32_t>(std::min<std::size_t>(std::bit_floor(size.value - at), 8));
+      NodeValue& value = values.values.emplace_back(NodeValue{.node = source.node});
+      value.offset = static_cast<std::uint32_t>(NodeValue::copied_value_begins + at);
+      value.bytes = word;
+      std::memcpy(&value.value, bytes + at, word);
+      value.member = NodeValue::copied_value;
+      value.unwritten = true;
+      value.part = value.perhaps = part;
+      at += word;
+    }
+  }
+  if (values.values.size() == before) return;
+  std::ranges::stable_sort(values.values, {},
+                           [](const NodeValue& v) { return std::tuple(v.node, v.parameter, v.offset); });
 }
 
 }  // namespace reprise::inspect

@@ -23,6 +23,10 @@ namespace reprise::inspect {
 struct NodeValue {
   /// For `parameter`: the value lies in the block of all arguments of a kernel whose parameters are unknown.
   static constexpr std::int32_t all_arguments = std::numeric_limits<std::int32_t>::max();
+  /// `member` of a word of a value that the graph owns (copy_value_async), which a copy has as its source.
+  static constexpr std::string_view copied_value = "copied value";
+  /// NodeValue::offset of the first byte of that value: further properties of the node.
+  static constexpr std::uint32_t copied_value_begins = 3;
 
   std::uint32_t node = 0;       ///< index in NodeValues::nodes
   std::int32_t parameter = -1;  ///< of a kernel; -1: another property of the node
@@ -64,6 +68,9 @@ class REPRISE_EXPORT_INTERNAL OwnMemory {
   const Allocations& of_children() const noexcept { return of_children_; }
   const Allocations& of_framework() const noexcept { return of_framework_; }
   bool is_unpaired(std::uintptr_t address) const noexcept;
+
+  /// True if these bytes are a value that the graph owns.
+  bool is_value(std::uintptr_t address, std::size_t bytes) const noexcept;
 
   /// Describes the place of an address: "allocation 2 of the capture, offset 64"; empty if it is none of this memory.
   std::string text(std::uintptr_t address) const;
@@ -109,6 +116,9 @@ NodeValues read_node_values(backend::Backend& backend, std::size_t count, const 
 /// \param pool the graph's own one.
 /// \param allocations those of its capture.
 void find_memory(const Device& device, MempoolId pool, OwnMemory::Allocations allocations, NodeValues& values);
+
+/// Adds the words of values that the graph owns to the copies that have them as their source. The graph exists.
+void add_copied_values(NodeValues& values);
 
 /// A value of the second capture that the first one has differently. Bytes that are recognised as unwritten are 0.
 struct ChangedValue {

@@ -17,8 +17,10 @@ std::shared_ptr<AllocationLog> AllocationLog::open(captures::Capture& capture) {
   return log;
 }
 
-void AllocationLog::note(captures::Capture& capture, const void* address, std::size_t bytes) noexcept try {
-  if (const auto log = capture.get_or_attach(log_of)) log->add(address, bytes);
+void AllocationLog::note(captures::Capture& capture, const void* address, std::size_t bytes, bool is_value) noexcept
+    try {
+  if (const auto log = capture.get_or_attach(log_of))
+    log->add({reinterpret_cast<std::uintptr_t>(address), bytes, is_value});
 } catch (...) {
   warn("There was no memory for the log of a capture's allocations; addresses may be named as differences.");
 }
@@ -29,9 +31,9 @@ void AllocationLog::note(MempoolId pool, const void* address, std::size_t bytes)
   });
 }
 
-void AllocationLog::add(const void* address, std::size_t bytes) {
+void AllocationLog::add(const Allocation& allocation) {
   const std::lock_guard lock(mutex_);
-  allocations_.push_back({reinterpret_cast<std::uintptr_t>(address), bytes});
+  allocations_.push_back(allocation);
 }
 
 std::vector<AllocationLog::Allocation> AllocationLog::allocations() const {

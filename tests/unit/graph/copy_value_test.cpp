@@ -3,7 +3,10 @@
 #include <string>
 #include <vector>
 
+#include "reprise/compare.h"
 #include "reprise/copy_value.h"
+#include "reprise/graph_diff.h"
+#include "tests/support/warnings.h"
 #include "tests/unit/graph/graph_fixture.h"
 
 // Copies whose value is taken when they are called.
@@ -67,6 +70,50 @@ TEST_F(CopyValue, OfTwoCapturesIsNoFrozenValue) {
   });
   graph_.replay();
   EXPECT_EQ(first(x_), 5);
+}
+
+TEST_F(CopyValue, ThatDiffersBetweenTwoCapturesIsAFrozenValue) {
+  int value = 5;
+  const std::string text = text_of<FrozenValuesError>([&] {
+    capture(graph_, {.check_frozen_values = [&] { ++value; }},
+            [&] { copy_value_async(x_.data(), &value, sizeof value); });
+  });
+  EXPECT_TRUE(contains(text, "memcpy (node 0), copied value (4 bytes): 0x5 (5, ")) << text;
+  EXPECT_TRUE(contains(text, "then 0x6 (6, ")) << text;
+}
+
+TEST_F(CopyValue, OfSeveralNumbersIsPerhapsAFrozenValue) {
+  const reprise::test::Warnings warnings;
+  std::vector<int> values{1, 2, 3, 4};
+  capture(graph_, {.check_frozen_values = [&] { values[3] = 9; }},
+          [&] { copy_value_async(x_.data(), values.data(), x_.size_bytes()); });
+  ASSERT_EQ(warnings.texts().size(), 1U);
+  EXPECT_TRUE(contains(warnings.texts()[0], "copied value, offset 12 (4 bytes): 0x4")) << warnings.texts()[0];
+}
+
+TEST_F(CopyValue, OfTwoGraphsIsADifference) {
+  int value = 1;
+  const auto body = [&] {
+    copy_value_async(x_.data(), &value, sizeof value);
+    copy_async(x_.data() + 1, x_.data(), sizeof value);
+  };
+  capture(graph_, body);
+  CUDAGraph same, other;
+  capture(same, body);
+  EXPECT_TRUE(diff(graph_, same).empty());
+  value = 2;
+  capture(other, body);
+  const std::vector<GraphDifference> differences = diff(graph_, other);
+  ASSERT_EQ(differences.size(), 1U);
+  EXPECT_EQ(differences[0].field, "copied value");
+  EXPECT_TRUE(differences[0].first_value.starts_with("0x1 (1")) << differences[0].first_value;
+  EXPECT_TRUE(differences[0].second_value.starts_with("0x2 (2")) << differences[0].second_value;
+  const Comparison comparison = compare(graph_, body);
+  ASSERT_TRUE(comparison.difference.has_value()) << comparison.str();
+  EXPECT_TRUE(contains(comparison.str(), "memcpy (node 0)")) << comparison.str();
+  EXPECT_EQ(graph_.recapture(body).differences.list().size(), 1U);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 2);
 }
 
 TEST_F(CopyValue, BelongsToAChildsCopyToo) {

@@ -85,6 +85,35 @@ TEST_F(OutsideWork, OnTheStreamThatWasCurrentIsRefusedAfterAWarmUpToo) {
   EXPECT_EQ(first(x_), 0);
 }
 
+TEST_F(OutsideWork, OnTheStreamThatWasCurrentIsRefusedWhereTheStreamOfTheCaptureIsGiven) {
+  const Stream captured;
+  const SideStream before;
+  bool outside = false;
+  const auto body = [&] {
+    add(y_);
+    if (outside) add(x_, 1, before.ref());
+  };
+  BreakableGraph with_eager_parts;
+  const std::function<void()> captures[] = {
+      [&] { capture(graph_, {.stream = captured}, body); },
+      [&] {
+        const graph scope(graph_, {.stream = captured});
+        body();
+      },
+      [&] { breakable(with_eager_parts, {.stream = captured}, body); },
+  };
+  for (const auto& each : captures) {
+    graph_.reset();
+    outside = true;
+    const std::string what = text_of<UsageError>(each);
+    EXPECT_TRUE(contains(what, "found the stream that was current before the capture")) << what;
+    outside = false;
+    each();
+  }
+  default_device().synchronize();
+  EXPECT_EQ(first(x_), 0);
+}
+
 TEST_F(OutsideWork, OnAStreamOfAnotherDeviceIsRefusedBeforeItTakesEffect) {
   const HostSimulator simulator;
   std::vector<Device> others = devices();  // host:0 where a CUDA device is tested

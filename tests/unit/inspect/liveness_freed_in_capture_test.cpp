@@ -35,6 +35,13 @@ struct AddToFirstPlace {
   }
 };
 
+/// Adds 1 where the number is not 0.
+struct AddNumber {
+  REPRISE_KERNEL void operator()(Thread t, std::size_t number, int* y) const {
+    if (t.global_x() == 0) *y += number != 0 ? 1 : 0;
+  }
+};
+
 class FreedInTheCapture : public ::testing::Test {
  protected:
   Buffer<int> x_ = zeros(n);
@@ -179,6 +186,15 @@ TEST_F(FreedInTheCapture, WhatLiesBehindABufferThatDoesNotFillItsBlockIsNotItsEn
     upper = Buffer<int>(2 * whole_block);
   });
   EXPECT_THAT(addresses(dead_inputs(graph_)), ElementsAre(address));
+}
+
+TEST_F(FreedInTheCapture, ANumberWithTheValueOfItsAddressIsNone) {
+  capture(graph_, [&] {
+    launch(1, AddNumber{}, reinterpret_cast<std::size_t>(x_.data()), y_.data());
+    x_.reset();
+  });
+  graph_.replay();
+  EXPECT_EQ(first(y_), 1);
 }
 
 TEST_F(FreedInTheCapture, APartOfALargerParameterMayBeUninitialised) {

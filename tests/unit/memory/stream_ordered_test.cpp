@@ -285,6 +285,25 @@ TEST_F(StreamOrderedMemory, FreedWithItsGraphCannotBeFreedAgain) {
               AllOf(HasSubstr("which the end of the graph `maker` freed"), HasSubstr("auto_free_on_launch")));
 }
 
+TEST_F(StreamOrderedMemory, AtAnAddressThatAGraphFreedBeforeIsFreedTwiceByTheProgramAlone) {
+  void *of_graph = nullptr, *again = nullptr;
+  const std::size_t before = free_bytes();
+  {
+    CUDAGraph graph = capture([&] { of_graph = allocate(large); });
+    graph.replay();
+  }
+  ASSERT_TRUE(comes_back(before));
+  {
+    CUDAGraph graph = capture(without_auto_free(), [&] { again = allocate(large); });
+    graph.replay();
+    stream_.synchronize();
+  }
+  release_finished_graphs();
+  ASSERT_EQ(again, of_graph);
+  free_async(again);
+  EXPECT_THROW(free_async(again), BackendError);
+}
+
 TEST_F(StreamOrderedMemory, WithoutAutoFreeItIsTheProgramsAndOutlivesTheGraph) {
   const std::size_t before = free_bytes();
   int* memory = nullptr;

@@ -39,6 +39,16 @@ struct AddUntil {
   }
 };
 
+/// Likewise, every `stride` values, to an end of any type.
+template <class Begin, class End>
+struct AddStrided {
+  REPRISE_KERNEL void operator()(Thread t, Begin begin, End end, int* sum, std::size_t stride) const {
+    const auto* const last = reinterpret_cast<const int*>(end);
+    if (t.global_x() == 0)
+      for (auto at = static_cast<const int*>(begin); at < last; at += stride) *sum += *at;
+  }
+};
+
 /// Likewise, with what it accesses.
 struct AddToDeclared {
   REPRISE_KERNEL void operator()(Thread t, int* begin, int* end) const {
@@ -227,14 +237,58 @@ TEST_P(AddressParametersOfGraphs, AnEndThatIsConstIsOneToo) {
   EXPECT_EQ(read(x_), (std::vector<int>{0, 0, 5, 0})) << "what may be written is no end of what may not";
 }
 
-TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereTheKernelHasTheNumberOfValues) {
+template <class Begin, class End>
+void capture_strided(CUDAGraph& graph, int* from, int* end, int* sum, std::size_t stride) {
+  graph.reset();
+  capture(graph, [&] {
+    launch(1, AddStrided<Begin, End>{}, static_cast<Begin>(from), reinterpret_cast<End>(end), sum, stride);
+  });
+}
+
+TEST_P(AddressParametersOfGraphs, AnEndIsOneWhateverNumberTheKernelHasAndWhateverItsType) {
+  int* const x = x_.data();
+  int* const end = x + 4;
+  const auto is_refused = [&] {
+    return contains(text_of<UsageError>([&] { (void)graph_.parameter(x, 4); }), "expected a range of addresses");
+  };
+  for (const std::size_t stride : {1, 2, 4, 16}) {
+    capture_strided<const int*, const int*>(graph_, x, end, y_.data(), stride);
+    EXPECT_TRUE(is_refused()) << stride;
+  }
+  capture_strided<const void*, const int*>(graph_, x, end, y_.data(), 1);
+  EXPECT_TRUE(is_refused());
+  capture_strided<const int*, const char*>(graph_, x, end, y_.data(), 1);
+  EXPECT_TRUE(is_refused());
+  capture_strided<const int*, std::uintptr_t>(graph_, x, end, y_.data(), 1);
+  EXPECT_TRUE(is_refused());
+}
+
+TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereItIsAParameterItself) {
   Buffer<int> both = zeros(8);
   both.write(std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2});
   capture(graph_, [&] { launch(4, AddFrom{}, both.data(), both.data() + 4, std::size_t{4}); });
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.parameter(both.data(), 4); }),
+                       "Make a parameter of that address first, parameter(data + count)"));
+  const Parameter<int*> behind = graph_.parameter(both.data() + 4, 4);
   graph_.set(graph_.parameter(both.data(), 4), z_.data());
   graph_.replay();
   EXPECT_EQ(read(z_), std::vector<int>(4, 2));
   EXPECT_EQ(read(both), (std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2})) << "as before";
+}
+
+TEST_P(AddressParametersOfGraphs, OfBuffersThatAdjoinAreNamedInACaptureInAnyOrder) {
+  Buffer<int> both = zeros(8);
+  std::optional<Parameter<int*>> front, behind;
+  capture(graph_, [&] {
+    front = graph_.parameter(both.data(), 4);
+    behind = graph_.parameter(both.data() + 4, 4);
+    launch(4, AddFrom{}, both.data(), both.data() + 4, std::size_t{4});
+  });
+  y_.write(std::vector<int>(4, 3));
+  graph_.set({{*front, x_.data()}, {*behind, y_.data()}});
+  graph_.replay();
+  EXPECT_EQ(read(x_), std::vector<int>(4, 3));
+  EXPECT_EQ(read(both), std::vector<int>(8, 0));
 }
 
 TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereTheKernelDeclaresIt) {

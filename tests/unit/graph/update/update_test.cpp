@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/gate.h"
+#include "tests/support/warnings.h"
 #include "tests/unit/graph/update/update_fixture.h"
 
 // CUDAGraph::update(): the executable of one graph does the work of another one.
@@ -45,6 +46,72 @@ TEST_P(GraphUpdate, ACopyMayComeFromMemoryOfAnotherAllocationOrFromPinnedMemory)
   EXPECT_TRUE(graph.recapture([&] { copy_async(x_.data(), large.data(), x_.size_bytes()); }).in_place);
   graph.replay();
   EXPECT_EQ(first(x_), 5);
+}
+
+TEST_P(GraphUpdate, OfACopyFromTheDeviceComesToNoPageableMemoryAlsoNotByWayOfPinnedMemory) {
+  HostBuffer<int> pinned(4);
+  std::vector<int> pageable(4, 7);
+  const int* source = y_.data();
+  const auto body = [&] { copy_async(x_.data(), source, x_.size_bytes()); };
+  CUDAGraph graph(GetParam()), from_pageable(GetParam());
+  capture(graph, body);
+  graph.replay();
+  source = pageable.data();
+  capture(from_pageable, body);
+  source = pinned.data();
+  EXPECT_TRUE(graph.recapture(body).in_place);
+  EXPECT_TRUE(contains(text_of<GraphUpdateError>([&] { graph.update(from_pageable); }),
+                       "was in memory of a device when the executable was made"));
+  const Parameter<const int*> address = graph.parameter(source);
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { graph.set(address, pageable.data()); }),
+                       "(the executable was made with one in memory of device"));
+  EXPECT_THROW(graph.nodes()[0].set_params(MemcpyNodeParams{x_.data(), pageable.data(), sizeof(int)}), UsageError);
+  source = pageable.data();
+  EXPECT_FALSE(graph.recapture(body).in_place);
+  graph.replay();
+  EXPECT_EQ(first(x_), 7);
+  source = y_.data();
+  EXPECT_TRUE(graph.recapture(body).in_place) << "an executable that was made with pageable memory";
+}
+
+TEST_P(GraphUpdate, OfACopyInAChildComesToNoPageableMemoryEither) {
+  HostBuffer<int> pinned(4);
+  std::vector<int> pageable(4, 7);
+  const int* source = y_.data();
+  const auto body = [&] {
+    const CUDAGraph child = reprise::capture([&] { copy_async(x_.data(), source, x_.size_bytes()); });
+    add_child(child);
+  };
+  CUDAGraph graph(GetParam());
+  capture(graph, body);
+  graph.replay();
+  source = pinned.data();
+  EXPECT_TRUE(graph.recapture(body).in_place);
+  source = pageable.data();
+  EXPECT_FALSE(graph.recapture(body).in_place);
+  graph.replay();
+  EXPECT_EQ(first(x_), 7);
+}
+
+TEST_P(GraphUpdate, OfACopyWhoseMemoryWentBackToTheDriverComesToNoPageableMemoryEither) {
+  const reprise::test::Warnings warnings;
+  std::vector<int> pageable(4, 7);
+  std::optional<Buffer<int>> large(1 << 20);
+  const int* source = large->data();
+  const auto body = [&] { copy_async(x_.data(), source, x_.size_bytes()); };
+  CUDAGraph graph(GetParam()), from_pageable(GetParam());
+  capture(graph, body);
+  graph.replay();
+  device_.synchronize();
+  large.reset();
+  CachingAllocator::of(device_).empty_cache();
+  source = pageable.data();
+  capture(from_pageable, body);
+  EXPECT_THROW(graph.update(from_pageable), GraphUpdateError);
+  EXPECT_FALSE(graph.recapture(body).in_place);
+  graph.replay();
+  EXPECT_EQ(first(x_), 7);
+  EXPECT_THAT(warnings.texts(), IsEmpty());
 }
 
 TEST_P(GraphUpdate, DoesTheWorkOfTheOtherGraph) {
