@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -167,6 +168,21 @@ bool is_used_by(const Parameters::Address& address, const NodeImage& own) {
   });
 }
 
+// True if arguments of the kernel have the number as an integer.
+bool has_number(NodeImage& kernel, std::uint64_t number) {
+  for (const KernelParam& param : kernel.layout()) {
+    const std::span<const std::byte> bytes = kernel.at({NodePlace::Of::arguments, param.offset, param.size});
+    for (std::size_t at = 0; at + sizeof(std::uint32_t) <= bytes.size(); at += sizeof(std::uint32_t)) {
+      std::uint32_t low = 0, high = 0;
+      std::memcpy(&low, bytes.data() + at, sizeof low);
+      const bool is_wide = at % sizeof number == 0 && at + sizeof number <= bytes.size();
+      if (is_wide) std::memcpy(&high, bytes.data() + at + sizeof low, sizeof high);
+      if (low == number || (is_wide && (std::uint64_t{high} << 32 | low) == number)) return true;
+    }
+  }
+  return false;
+}
+
 // What a pointer of this type points to, without const; empty if it is none. By the mangled names, "Pi" and "PKi" for
 // pointers to int and const int.
 std::string_view pointee(std::string_view type) {
@@ -186,6 +202,29 @@ bool may_be_a_pair(const std::type_info* begin, const std::type_info* end) {
     return type == "v" || type == "c" || type == "a" || type == "h" || type == "St4byte";
   };
   return of_one == of_other || is_raw(of_one) || is_raw(of_other);
+}
+
+// True if arguments of the kernel have the number of values in these bytes; null: their type is not known.
+bool has_count(NodeImage& kernel, std::size_t bytes, const std::type_info* pointer) {
+  const std::string_view type = pointer != nullptr ? pointee(pointer->name()) : std::string_view();
+  const auto has = [&](std::initializer_list<std::size_t> sizes) {
+    return std::ranges::any_of(sizes,
+                               [&](std::size_t size) { return bytes % size == 0 && has_number(kernel, bytes / size); });
+  };
+  if (type == "f" || type == "i" || type == "j") return has({4});
+  if (type == "d" || type == "l" || type == "m" || type == "x" || type == "y") return has({8});
+  if (type == "s" || type == "t") return has({2});
+  return has({1, 2, 4, 8, 16});
+}
+
+// True if memory of another use may begin at the end of a range: a buffer, the next part of the same one, or what the
+// allocator does not know. The bytes behind a buffer, which rounding added to its block, are none.
+bool may_begin_at(const Device& device, std::uintptr_t begin, std::uintptr_t end) {
+  const auto& allocator = CachingAllocator::of(device).impl();
+  const auto other = allocator.find_block(reinterpret_cast<const void*>(end));
+  if (other && reinterpret_cast<std::uintptr_t>(other->address) == end) return true;
+  const auto block = allocator.find_block(reinterpret_cast<const void*>(begin));
+  return !block || end - reinterpret_cast<std::uintptr_t>(block->address) < block->bytes;
 }
 
 // True if the kernel declares that it accesses memory at the address of this place: were it another address, the kernel
@@ -214,9 +253,10 @@ bool is_declared_memory(backend::KernelAccesses accesses, NodeImage& image, cons
 }
 
 // Refuses a kernel that has an address of the range, and the one behind it, which would stay: the end of the range, or
-// other memory that begins there, as the next buffer or array does. Both look alike, but for their types and for what
-// the kernel declares; if another parameter has the place, the program has said what becomes of it.
-void require_no_end(const backend::Backend& backend, const Parameters::Address& address, NodeImage& image,
+// other memory that begins there, as the next buffer or array does. It is other memory if the kernel has the number of
+// values besides, or declares it, or if its type says so; if another parameter has the place, the program has said what
+// becomes of it.
+void require_no_end(const Device& device, const Parameters::Address& address, NodeImage& image,
                     const std::function<bool(const NodePlace& place)>& has_parameter,
                     const std::function<std::string()>& node_text) {
   const std::vector<NodePlace> words = image.words();
@@ -231,7 +271,9 @@ void require_no_end(const backend::Backend& backend, const Parameters::Address& 
     for (const NodePlace& begin : words)
       if (address.covers(value_at(begin)) && !image.is_number(begin) &&
           may_be_a_pair(image.argument_type(begin), image.argument_type(behind)) &&
-          !is_declared_memory(backend::accesses_of(backend, image.function()), image, behind))
+          !(may_begin_at(device, address.value, end) &&
+            has_count(image, end - value_at(begin), image.argument_type(begin))) &&
+          !is_declared_memory(backend::accesses_of(device.backend(), image.function()), image, behind))
         throw UsageError(text::format(
             "CUDAGraph::parameter: expected a range of addresses whose end no kernel uses; found {}, behind the {} "
             "bytes of the range, in the {}, which uses an address of the range, too: {}",
@@ -354,7 +396,7 @@ void CUDAGraph::Impl::require_no_end_used(const Parameters::Address& address, st
     if (image.type() != backend::NodeType::kernel || image.own_kernel() != nullptr || !seen.insert(use.node).second)
       continue;
     require_no_end(
-        backend(), address, image, [&](const NodePlace& place) { return parameters.have_place(use.node, place); },
+        *device, address, image, [&](const NodePlace& place) { return parameters.have_place(use.node, place); },
         [&] { return node_text(use.node); });
   }
 }

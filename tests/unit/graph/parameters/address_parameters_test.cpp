@@ -263,16 +263,40 @@ TEST_P(AddressParametersOfGraphs, AnEndIsOneWhateverNumberTheKernelHasAndWhateve
   EXPECT_TRUE(is_refused());
 }
 
-TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereItIsAParameterItself) {
+TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereTheKernelHasTheNumberOfValues) {
   Buffer<int> both = zeros(8);
   both.write(std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2});
   capture(graph_, [&] { launch(4, AddFrom{}, both.data(), both.data() + 4, std::size_t{4}); });
+  graph_.set(graph_.parameter(both.data(), 4), z_.data());
+  graph_.replay();
+  EXPECT_EQ(read(z_), std::vector<int>(4, 2));
+  EXPECT_EQ(read(both), (std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2})) << "as before";
+}
+
+TEST_P(AddressParametersOfGraphs, ABufferThatAdjoinsIsNoEndWhereTheKernelHasTheNumberOfValues) {
+  constexpr std::size_t whole_block = 128;
+  std::vector<Buffer<int>> all;
+  for (int i = 0; i < 8; ++i) all.push_back(zeros(whole_block));
+  int* const front = std::ranges::find_if(all, [&](const Buffer<int>& each) {
+                       return std::ranges::any_of(
+                           all, [&](const Buffer<int>& other) { return other.data() == each.data() + whole_block; });
+                     })->data();
+  capture(graph_, [&] { launch(whole_block, AddFrom{}, front, front + whole_block, whole_block); });
+  EXPECT_NO_THROW((void)graph_.parameter(front, whole_block));
+  capture_strided<const int*, const int*>(graph_, front, front + whole_block, y_.data(), 32);
+  EXPECT_THROW((void)graph_.parameter(front, whole_block), UsageError) << "32 is the number of values of 16 bytes";
+}
+
+TEST_P(AddressParametersOfGraphs, MemoryThatBeginsBehindARangeStaysWhereItIsAParameterItself) {
+  Buffer<int> both = zeros(8);
+  both.write(std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2});
+  capture(graph_, [&] { launch(4, AddFrom{}, both.data(), both.data() + 4, std::size_t{3}); });
   EXPECT_TRUE(contains(text_of<UsageError>([&] { (void)graph_.parameter(both.data(), 4); }),
                        "Make a parameter of that address first, parameter(data + count)"));
   const Parameter<int*> behind = graph_.parameter(both.data() + 4, 4);
   graph_.set(graph_.parameter(both.data(), 4), z_.data());
   graph_.replay();
-  EXPECT_EQ(read(z_), std::vector<int>(4, 2));
+  EXPECT_EQ(read(z_), (std::vector<int>{2, 2, 2, 0}));
   EXPECT_EQ(read(both), (std::vector<int>{1, 1, 1, 1, 2, 2, 2, 2})) << "as before";
 }
 
