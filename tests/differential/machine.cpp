@@ -311,8 +311,7 @@ void Machine::require_unchanged(const Run& run) {
   const auto body = [&] { submit(run); };
   if (can_be_compared()) {
     capture_bodies(run);
-    if (const Comparison found = compare(graph_, body, {.stream = origin()});
-        !found.same() || !found.parameters.empty())
+    if (const Comparison found = compare(graph_, body, origin()); !found.same() || !found.parameters.empty())
       throw std::logic_error("a graph and its body differ: " + found.str());
   }
   capture_bodies(run);

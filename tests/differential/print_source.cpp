@@ -64,7 +64,7 @@ std::string scope_text(const Operation& op, const Where& where) {
 
 std::string replaced_text(const Program& program, const Operation& op, const Where& where);
 
-std::string launch_line(const Program& program, const Operation& op, const Where& where) {
+std::string launch_line(const Program& program, const Operation& op, const Where& where, bool in_scope = false) {
   std::string operands = address(program, op.out);
   if (op.kind == Kind::draw)
     operands = "numbers, " + operands;
@@ -74,7 +74,7 @@ std::string launch_line(const Program& program, const Operation& op, const Where
   const std::string launch =
       format("launch({}, {}({}), {}{{}}, {}, {}, {}U);", where.stream, op.programmatic ? "early_shape" : "shape",
              op.count, kernel(op.kind), operands, value(op, where), op.count);
-  const std::string rests = scope_text(op, where);
+  const std::string rests = in_scope ? "" : scope_text(op, where);
   std::string work = replaced_text(program, op, where) + launch;
   if (op.replaced != Replaced::never && !rests.empty()) work = "{ " + work + " }";
   if (op.kind != Kind::draw) return rests.empty() ? work : format("{{ {}{} }}", rests, work);
@@ -88,7 +88,7 @@ std::string replaced_text(const Program& program, const Operation& op, const Whe
   if (op.replaced == Replaced::never) return "";
   const std::string other =
       op.replaced == Replaced::by_kernel
-          ? launch_line(program, replacement(op), where)
+          ? launch_line(program, replacement(op), where, /*in_scope=*/true)
           : format("fill_batch({}, {}, {}U, {});", where.stream, address(program, op.out), op.value & 0xFFU, op.count);
   return format("if (version.replaced) {} else ", other);
 }
