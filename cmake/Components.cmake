@@ -19,6 +19,7 @@ function(reprise_add_component name core)
     EXPORT_NAME ${name}
     DEFINE_SYMBOL ""
     POSITION_INDEPENDENT_CODE ON
+    INSTALL_RPATH "$ORIGIN" # a program that links a shared component alone finds the core beside it
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
