@@ -44,9 +44,10 @@ class HostBackend final : public Backend {
         return refused;
       Result result = injected(call);
       Lock lock(runtime_.mutex);
+      const bool watched = runtime_.watchers > 0;  // the body may unlock
       if (!result.failed()) [[likely]]
         result = std::forward<Body>(body)(lock);
-      if (result.failed() || runtime_.watchers > 0) [[unlikely]]
+      if (result.failed() || watched) [[unlikely]]
         finish(lock, call, result);
       return result;
     } catch (...) {
