@@ -5,7 +5,6 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -139,8 +138,8 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
   const auto order = PoolOrder::of(with_pool.pool);
   for (GraphedCapture& each : captures)
     in_phase(each, "the capture of the forward", [&] { each.capture_forward(side.ref(), order); });
-  for (GraphedCapture& each : std::views::reverse(captures))
-    in_phase(each, "the capture of the backward", [&] { each.capture_backward(); });
+  for (auto each = captures.rbegin(); each != captures.rend(); ++each)
+    in_phase(*each, "the capture of the backward", [&] { each->capture_backward(); });
   std::vector<std::shared_ptr<CapturedFunction>> made;
   for (GraphedCapture& each : captures) made.push_back(each.finish());
   const std::uint64_t after = framework_bytes(device);
