@@ -273,7 +273,10 @@ struct TakesStepAndRate {
 TEST_F(NodeValuesTest, AMemberOfAKnownTypeIsNoPaddingWhereThatIsCleared) {
   device_.knows_types = true;
   const auto with_rate = [&](double rate) {
-    StepAndRate argument{1, rate};
+    StepAndRate argument;
+    std::memset(&argument, 0, sizeof argument);  // as launch() clears it, where the compiler can
+    argument.step = 1;
+    argument.rate = rate;
     void* arguments[] = {&argument, nullptr};
     const GraphHandle graph = make();
     add_kernel(graph, kernel_record<TakesStepAndRate>(), arguments);
