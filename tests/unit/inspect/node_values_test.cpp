@@ -271,6 +271,7 @@ struct TakesStepAndRate {
 };
 
 TEST_F(NodeValuesTest, AMemberOfAKnownTypeIsNoPaddingWhereThatIsCleared) {
+  if (!kernel_detail::clears_padding) GTEST_SKIP() << "the compiler cannot clear padding";
   device_.knows_types = true;
   const auto with_rate = [&](double rate) {
     StepAndRate argument;
@@ -286,7 +287,7 @@ TEST_F(NodeValuesTest, AMemberOfAKnownTypeIsNoPaddingWhereThatIsCleared) {
       changed_values(with_rate(1), with_rate(std::nextafter(1.0, 2.0)));  // differ in the lower half alone
   ASSERT_THAT(changed, SizeIs(1));
   EXPECT_EQ(changed[0].value.offset, offsetof(StepAndRate, rate));
-  EXPECT_NE(inspect::may_differ_in_padding(changed[0]), kernel_detail::clears_padding);
+  EXPECT_FALSE(inspect::may_differ_in_padding(changed[0]));
 }
 
 TEST_F(NodeValuesTest, AForeignKernelWithTheNameOfOneOfTheLibraryIsForeign) {
