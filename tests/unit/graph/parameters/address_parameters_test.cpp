@@ -277,10 +277,12 @@ TEST_P(AddressParametersOfGraphs, ABufferThatAdjoinsIsNoEndWhereTheKernelHasTheN
   constexpr std::size_t whole_block = 128;
   std::vector<Buffer<int>> all;
   for (int i = 0; i < 8; ++i) all.push_back(zeros(whole_block));
-  int* const front = std::ranges::find_if(all, [&](const Buffer<int>& each) {
-                       return std::ranges::any_of(
-                           all, [&](const Buffer<int>& other) { return other.data() == each.data() + whole_block; });
-                     })->data();
+  const auto found = std::ranges::find_if(all, [&](const Buffer<int>& each) {
+    return std::ranges::any_of(all,
+                               [&](const Buffer<int>& other) { return other.data() == each.data() + whole_block; });
+  });
+  ASSERT_NE(found, all.end());
+  int* const front = found->data();
   capture(graph_, [&] { launch(whole_block, AddFrom{}, front, front + whole_block, whole_block); });
   EXPECT_NO_THROW((void)graph_.parameter(front, whole_block));
   capture_strided<const int*, const int*>(graph_, front, front + whole_block, y_.data(), 32);
