@@ -9,7 +9,7 @@ set(take_memory "(^|/)(CudaTensorFailures|CudaTensorsWithoutMemory|FailedCapture
 # Suites that compare how much memory of the device is free. Under memcheck, where a failed test does not count, others
 # may run beside them.
 string(CONCAT compare_memory "(^|/)(BreakingWalk|CachingAllocatorEnd|CachingAllocatorTest|Cublas"
-  "|FailureWalk|GraphPools|MemoryContract|MemoryOfGraphs|PrivatePools|StressCacheKeys)(/|$)")
+  "|[A-Za-z]*FailureWalk|GraphPools|MemoryContract|MemoryOfGraphs|PrivatePools|StressCacheKeys)(/|$)")
 # What memcheck is not for. The kernels of KernelFailureContract write where they must not: that is what it tests.
 # RecordedCallsOfAnotherDevice and FurtherCallsOfAnotherDevice measure results of calls and launch next to nothing; memcheck
 # makes them 100 times slower. The examples would be children of their tests, which are not looked at.

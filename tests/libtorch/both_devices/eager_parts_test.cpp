@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
 #include "reprise/breakable.h"
+#include "reprise/error.h"
 #include "tests/libtorch/both_devices/device_fixture.h"
+#include "tests/support/text_of.h"
 
 // Captures with eager parts of tensors.
 
 namespace reprise::libtorch::test {
 namespace {
+
+using ::reprise::test::text_of;
+using ::testing::HasSubstr;
 
 class EagerPartsWithTensors : public OnDevice {
  protected:
