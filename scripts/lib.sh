@@ -40,6 +40,13 @@ step_times() {
   done
 }
 
+# Counts what the single tests of GoogleTest and the sanitizers said, from a log of ctest.
+count_outcomes() { # log
+  say "What the tests and the sanitizers said, counted"
+  sed -nE 's/^(\[ +(OK|FAILED|SKIPPED) +\]) .* ms\)$/\1/p; s/^.*((ERROR|RACECHECK) SUMMARY: .*)$/\1/p' "$1" |
+    sort | uniq -c
+}
+
 fail() {
   printf '\n%s: FAILED: %s\n' "$(basename "$0")" "$*" >&2
   exit 1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Included by ctest in a build with REPRISE_CUDA_TESTS: adds what scripts/gpu-test runs on the device. Each suite is one
-# process, since after an error of the device nothing works in its process any more.
+# Included by ctest in a build with REPRISE_CUDA_TESTS: which suites run alone on the device, and what runs under
+# compute-sanitizer.
 
 set(limit 400) # seconds for one process; beside others, the recorded calls of other threads take more than 150
 # Suites that take nearly all memory of the device: also by an allocation that fails in the end, with expandable segments.
@@ -39,35 +39,17 @@ function(add_sanitized tool name) # command...
     SKIP_REGULAR_EXPRESSION "Target application terminated before first instrumented API call")
 endfunction()
 
-# What a suite prints that skips all of its tests; those that failed would be listed at the end. And a program that does
-# so before the first one, which GoogleTest counts as passed.
-set(skips_all "\n\\[  PASSED  \\] 0 tests\\.\n(\\[  SKIPPED \\] [^\n]*\n)+$")
-set(skips_before "Global test environment set-up\\.\n[^\n]*: Skipped\n")
-
-# Adds each suite of a program, as <prefix>.<suite>, and once more under memcheck. None if the program was not built.
-function(add_suites program prefix label)
-  if(NOT EXISTS "${program}")
-    return()
+# Called for each suite that was added.
+function(suite_added name suite) # command...
+  if(suite MATCHES "${take_memory}|${compare_memory}")
+    set_tests_properties("${name}" PROPERTIES RUN_SERIAL TRUE)
   endif()
-  execute_process(COMMAND "${program}" --gtest_list_tests OUTPUT_VARIABLE listed COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX MATCHALL "\n[^ \n]+\\.[ \n]" suites "\n${listed}")
-  foreach(suite IN LISTS suites)
-    string(REGEX REPLACE "^\n(.+)\\..$" "\\1" suite "${suite}")
-    set(name "${prefix}.${suite}")
-    set(command "${program}" "--gtest_filter=${suite}.*")
-    add_test("${name}" ${command})
-    set_tests_properties("${name}" PROPERTIES LABELS "gpu;${label}" TIMEOUT ${limit}
-      SKIP_REGULAR_EXPRESSION "${skips_all};${skips_before}")
-    if(suite MATCHES "${take_memory}|${compare_memory}")
-      set_tests_properties("${name}" PROPERTIES RUN_SERIAL TRUE)
+  if(NOT name MATCHES "${not_for_memcheck}")
+    add_sanitized(memcheck "${name}" ${ARGN})
+    if(suite MATCHES "${take_memory}|${conditional}")
+      set_tests_properties("memcheck.${name}" PROPERTIES RUN_SERIAL TRUE)
     endif()
-    if(NOT name MATCHES "${not_for_memcheck}")
-      add_sanitized(memcheck "${name}" "${program}" "--gtest_filter=${suite}.*")
-      if(suite MATCHES "${take_memory}|${conditional}")
-        set_tests_properties("memcheck.${name}" PROPERTIES RUN_SERIAL TRUE)
-      endif()
-    endif()
-  endforeach()
+  endif()
 endfunction()
 
 # Adds what runs under compute-sanitizer besides suites, from a folder of a build.

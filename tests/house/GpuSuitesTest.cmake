@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Runs the suites of PROGRAM (suites_program.cpp) as tests of ctest, which tests/GpuTests.cmake adds, in FOLDER.
+# Runs the suites of PROGRAM (suites_program.cpp) as tests of ctest, which tests/Suites.cmake and tests/GpuTests.cmake add, in FOLDER.
 
 # A sanitizer that finds something in the suite Passes, sees Skips use no device, and has none after a test of Breaks.
 file(WRITE "${FOLDER}/bin/compute-sanitizer" [[
@@ -15,9 +15,10 @@ exit 1
 ]])
 file(CHMOD "${FOLDER}/bin/compute-sanitizer" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
 set(ENV{PATH} "${FOLDER}/bin:$ENV{PATH}")
-file(WRITE "${FOLDER}/CTestTestfile.cmake" "include(\"${CMAKE_CURRENT_LIST_DIR}/../GpuTests.cmake\")
-add_suites(\"${PROGRAM}\" some label)
-add_suites(\"${FOLDER}/not_built\" other label)
+file(WRITE "${FOLDER}/CTestTestfile.cmake" "include(\"${CMAKE_CURRENT_LIST_DIR}/../Suites.cmake\")
+include(\"${CMAKE_CURRENT_LIST_DIR}/../GpuTests.cmake\")
+add_suites(\"${PROGRAM}\" some label 100)
+add_suites(\"${FOLDER}/not_built\" other label 100)
 ")
 function(expect found) # what is expected, in any order
   set(expected ${ARGN})
