@@ -285,6 +285,7 @@ TEST_F(GraphedCallables, OfOneModuleMayBeMadeByTwoThreads) {
   const auto make = [&] {
     for (int i = 0; i < 10; ++i) make_graphed_callables(layer, x);
   };
+  stream_.synchronize();  // the thread's stream is another
   std::thread other(make);
   make();
   other.join();

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -43,12 +44,13 @@ class StreamOrderedMemory : public ::testing::Test {
   }
   /// Releases what graphs that have ended held, until as much is free.
   bool comes_back(std::size_t free) {
-    for (int i = 0; i < 10000; ++i) {
+    const auto end = std::chrono::steady_clock::now() + reprise::test::patience;
+    do {
       release_finished_graphs();
       simulator_.device().synchronize();
       if (simulator_.device().memory_info().free == free) return true;
       std::this_thread::yield();
-    }
+    } while (std::chrono::steady_clock::now() < end);
     return false;
   }
   std::size_t free_bytes() {
