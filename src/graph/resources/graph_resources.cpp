@@ -162,7 +162,6 @@ void GraphResources::release_after_launch() noexcept {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
   while (!last.is_over() && last.can_query() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   memory::ReleaseQueue::push(std::move(resources_), std::move(last));
-  memory::ReleaseQueue::drain();
 }
 
 }  // namespace reprise::graphs
