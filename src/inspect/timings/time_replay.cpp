@@ -180,9 +180,7 @@ class TimedReplay final : public graphs::CaptureListener {
       watch_ = nullptr;
     }
   }
-  void replay_failed() noexcept override {
-    if (state_ == State::armed) watch_ = nullptr;
-  }
+  void replay_failed() noexcept override { watch_ = nullptr; }
   void reset() noexcept override { graph_ = nullptr; }
 
  private:

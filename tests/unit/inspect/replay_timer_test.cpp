@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "tests/support/faulty_backend.h"
+#include "tests/support/own_monitor.h"
 #include "tests/support/warnings.h"
 #include "tests/unit/inspect/time_replay_fixture.h"
 
@@ -94,6 +96,38 @@ TEST_F(AReplayTimer, TimesTheReplayAfterOneThatFailed) {
   EXPECT_THROW(timer.take(), UsageError);
   graph.replay(stream_);
   EXPECT_EQ(timer.take().nodes.size(), 1U);
+}
+
+/// A device that knows whether a watch of its nodes lives.
+class WatchedDevice final : public backend::test::OwnMonitor {
+ public:
+  using OwnMonitor::OwnMonitor;
+  std::shared_ptr<backend::NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
+                                                  std::string* why) override {
+    std::shared_ptr<backend::NodeWatch> watch = FaultyBackend::monitor().watch_nodes(template_graph, exec, why);
+    watch_ = watch;
+    return watch;
+  }
+  bool watches() const { return !watch_.expired(); }
+
+ private:
+  std::weak_ptr<backend::NodeWatch> watch_;
+};
+
+TEST_F(AReplayTimer, WatchesNothingAfterALaunchThatFailed) {
+  static auto& runtime = *new WatchedDevice(runtime_);  // devices live until the process ends
+  const DeviceGuard guard{Device(runtime)};
+  const SideStream stream;
+  Buffer<int> x = zeros();
+  CUDAGraph graph = capture([&] { add(x); });
+  ReplayTimer timer(graph);
+  runtime.fail(Call::graph_launch, ErrorCode::unknown);
+  EXPECT_THROW(graph.replay(), BackendError);
+  EXPECT_FALSE(runtime.watches()) << "a profiler may be used now";
+  graph.replay();
+  EXPECT_TRUE(runtime.watches());
+  EXPECT_EQ(timer.take().nodes.size(), 1U);
+  EXPECT_FALSE(runtime.watches());
 }
 
 TEST_F(AReplayTimer, WaitsForTheReplayWhenItEnds) {
