@@ -142,6 +142,16 @@ TEST_F(InnerAnnotations, AreThoseOfTheOtherGraphAfterAnUpdate) {
   EXPECT_EQ(graph.annotations()[0].node, graph.node("other step").native());
 }
 
+TEST_F(InnerAnnotations, OfAnUpdateFollowIntoAParentAlsoIfTheGraphHadNone) {
+  CUDAGraph step = capture([&] {
+    add(x_);
+    add(x_);
+  });
+  step.update(child());
+  const CUDAGraph graph = capture(annotated(), [&] { add_child(step); });
+  EXPECT_EQ(numbered(graph), Texts{"0.0 step, of=child"});
+}
+
 TEST_F(InnerAnnotations, AreThatOfTheTemplateWhichBecomesAChild) {
   GraphOptions options = annotated();
   options.keep_graph = KeepGraph::yes;
