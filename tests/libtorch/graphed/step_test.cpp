@@ -80,6 +80,11 @@ TEST_F(GraphedStepsAndEager, AreTheSameWithAutocastAndOverflowsOver200Steps) {
   EXPECT_EQ(archive_of(of_graph), archive_of(of_eager));
 }
 
+TEST_F(GraphedStepsAndEager, AreTheSameWithAutocastToAnotherTypeThanTheDeviceHas) {
+  ASSERT_NE(at::autocast::get_autocast_dtype(device_.type()), torch::kBFloat16);
+  expect_same_training({.autocast = torch::kBFloat16}, 20);
+}
+
 TEST_F(GraphedStepsAndEager, AreTheSameWithAScheduleOfTheLearningRate) {
   torch::optim::StepLR with_graph(of_graphed_, 2, 0.5), eagerly(of_eager_, 2, 0.5);
   expect_same_training({.accumulate = 2}, {.accumulate = 2}, make_pairs(16), [&](int call) {
