@@ -149,6 +149,7 @@ TEST_F(AnnotationsOfTensors, AScopeThatAnotherThreadLeavesAfterTheCaptureSaysNot
   const auto x = x_.requires_grad_();
   torch::Tensor y;
   const Stream own;
+  current_stream().synchronize();
   std::promise<void> entered, ended;
   std::thread other;
   capture_work([&] {

@@ -128,6 +128,7 @@ TEST_F(InputsOfOperators, AreStoragesThatCanBeKeptAsLongAsTheyLive) {
 
 TEST_F(InputsOfOperators, AreOfTheirCaptureAlone) {
   const auto x = torch::ones({4}, device_), y = torch::ones({4}, device_);
+  current_stream().synchronize();  // the thread's stream is another
   GraphOptions options;
   options.capture_error_mode = CaptureMode::relaxed;
   reprise::capture(graph_, options, [&] {
