@@ -20,30 +20,25 @@ class PerDevice {
   /// Returns `use(T&)` for the T of a device.
   template <class Use>
   static decltype(auto) use(const Device& device, Use&& use) {
-    PerDevice& all = instance();
+    PerDevice& all = support::Immortal<PerDevice>::get();
     const std::lock_guard lock(all.mutex_);
     return std::forward<Use>(use)(all.by_device_[&device.backend()]);
   }
   /// Returns `use(std::map<const Backend*, T>&)`.
   template <class Use>
   static decltype(auto) use_all(Use&& use) {
-    PerDevice& all = instance();
+    PerDevice& all = support::Immortal<PerDevice>::get();
     const std::lock_guard lock(all.mutex_);
     return std::forward<Use>(use)(all.by_device_);
   }
 
   static void erase(const Device& device) {
-    PerDevice& all = instance();
+    PerDevice& all = support::Immortal<PerDevice>::get();
     const std::lock_guard lock(all.mutex_);
     all.by_device_.erase(&device.backend());
   }
 
  private:
-  static PerDevice& instance() {
-    static support::Immortal<PerDevice> table;
-    return *table;
-  }
-
   std::mutex mutex_;
   std::map<const Backend*, T> by_device_;
 };

@@ -11,10 +11,8 @@ namespace reprise::support {
 /// A static object that is never destroyed: destructors of other static objects, threads that still run and the
 /// driver's callbacks may use it until the process ends.
 ///
-///     Table& table() {
-///       static support::Immortal<Table> instance;  // constructed by the first call, as any local static object is
-///       return *instance;
-///     }
+///     static support::Immortal<Table> table(256);  // constructed by the first call, as any local static object is
+///     Table& the_only_one = support::Immortal<Table>::get();
 ///
 /// The object lies in static storage, so that a leak checker sees what it owns.
 template <class T>
@@ -23,6 +21,11 @@ class Immortal {
   template <class... Arguments>
   explicit Immortal(Arguments&&... arguments) {
     ::new (static_cast<void*>(storage_)) T(std::forward<Arguments>(arguments)...);
+  }
+  /// The one T of the process, made by the first call.
+  static T& get() {
+    static Immortal instance;
+    return *instance;
   }
   Immortal(const Immortal&) = delete;
   Immortal& operator=(const Immortal&) = delete;

@@ -17,16 +17,11 @@
 namespace reprise::backend {
 namespace {
 
+// Never destroyed: events may end until the process does.
 struct Events {
   std::mutex mutex;
   std::map<std::pair<Backend*, EventHandle>, std::uint64_t> captures;  // their ids
 };
-
-// Never destroyed: events may end until the process does.
-Events& events() {
-  static support::Immortal<Events> instance;
-  return *instance;
-}
 
 // False while `Events::captures` is empty.
 constinit std::atomic<bool> any_known{false};
@@ -47,7 +42,7 @@ std::uint64_t capture_of(const StreamRef& stream) {
 
 // 0 if it is not known to have been recorded in a capture.
 std::uint64_t capture_of(const EventRef& event) {
-  Events& known = events();
+  Events& known = support::Immortal<Events>::get();
   const std::lock_guard lock(known.mutex);
   const auto found = known.captures.find(key(event));
   return found == known.captures.end() ? 0 : found->second;
@@ -63,7 +58,7 @@ void require_same(const char* call, std::uint64_t one, std::uint64_t other) {
 }
 
 [[gnu::cold]] void note(const EventRef& event, std::uint64_t capture) noexcept try {
-  Events& known = events();
+  Events& known = support::Immortal<Events>::get();
   const std::lock_guard lock(known.mutex);
   if (captures_underway.load(std::memory_order_relaxed) == 0) known.captures.clear();  // all have ended
   if (capture != 0)
@@ -89,7 +84,7 @@ void captured_events::recorded(const EventRef& event, std::uint64_t capture) noe
 void captured_events::ends(const EventRef& event) noexcept {
   if (!any_known.load(std::memory_order_relaxed)) [[likely]]
     return;
-  Events& known = events();
+  Events& known = support::Immortal<Events>::get();
   const std::lock_guard lock(known.mutex);
   known.captures.erase(key(event));
   any_known.store(!known.captures.empty(), std::memory_order_relaxed);

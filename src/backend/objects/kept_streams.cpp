@@ -20,16 +20,11 @@ struct KeptStream {
   StreamOptions options;
 };
 
+// Never destroyed: streams may end until the process does.
 struct KeptStreams {
   std::mutex mutex;
   std::vector<KeptStream> all;  // in the order in which they ended
 };
-
-// Never destroyed: streams may end until the process does.
-KeptStreams& kept_streams() {
-  static support::Immortal<KeptStreams> instance;
-  return *instance;
-}
 
 // Pending work of the previous owner would delay the next owner's work, and deadlock if it waits for that work.
 bool is_like_new(const StreamRef& stream) noexcept {
@@ -45,7 +40,7 @@ bool keeps_streams(const Device& device) noexcept {
 
 void keep_stream(const StreamRef& stream, const StreamOptions& options) noexcept {
   try {
-    KeptStreams& kept = kept_streams();
+    KeptStreams& kept = support::Immortal<KeptStreams>::get();
     const std::lock_guard lock(kept.mutex);
     kept.all.push_back({stream, options});
   } catch (const std::bad_alloc&) {
@@ -54,7 +49,7 @@ void keep_stream(const StreamRef& stream, const StreamOptions& options) noexcept
 }
 
 StreamHandle take_kept_stream(const Device& device, const StreamOptions& options) noexcept {
-  KeptStreams& kept = kept_streams();
+  KeptStreams& kept = support::Immortal<KeptStreams>::get();
   const std::lock_guard lock(kept.mutex);
   if (kept.all.empty()) return nullptr;
   const RelaxedCaptureMode relaxed(device.backend());

@@ -16,22 +16,17 @@ namespace reprise::backend {
 class GuardsEndedElsewhere {
  public:
   static void add(std::uint64_t number) {
-    GuardsEndedElsewhere& all = instance();
+    GuardsEndedElsewhere& all = support::Immortal<GuardsEndedElsewhere>::get();
     const std::lock_guard lock(all.mutex_);
     all.numbers_.push_back(number);
   }
   static bool has(std::uint64_t number) {
-    GuardsEndedElsewhere& all = instance();
+    GuardsEndedElsewhere& all = support::Immortal<GuardsEndedElsewhere>::get();
     const std::lock_guard lock(all.mutex_);
     return std::ranges::find(all.numbers_, number) != all.numbers_.end();
   }
 
  private:
-  static GuardsEndedElsewhere& instance() {
-    static support::Immortal<GuardsEndedElsewhere> all;
-    return *all;
-  }
-
   std::mutex mutex_;
   std::vector<std::uint64_t> numbers_;
 };

@@ -14,16 +14,11 @@
 namespace reprise::backend {
 namespace {
 
+// Never destroyed: streams may end until the process does.
 struct Streams {
   std::mutex mutex;
   std::map<std::pair<Backend*, StreamHandle>, std::shared_ptr<TrackedStream>> all;
 };
-
-// Never destroyed: streams may end until the process does.
-Streams& streams() {
-  static support::Immortal<Streams> instance;
-  return *instance;
-}
 
 // True for streams that live until the process ends.
 bool is_never_destroyed(const StreamRef& stream) {
@@ -38,7 +33,7 @@ std::pair<Backend*, StreamHandle> key(const StreamRef& stream) {
 }  // namespace
 
 std::shared_ptr<TrackedStream> TrackedStream::find(const StreamRef& stream) {
-  Streams& known = streams();
+  Streams& known = support::Immortal<Streams>::get();
   const std::lock_guard lock(known.mutex);
   if (const auto found = known.all.find(key(stream)); found != known.all.end()) return found->second;
   if (!is_never_destroyed(stream)) return nullptr;
@@ -48,7 +43,7 @@ std::shared_ptr<TrackedStream> TrackedStream::find(const StreamRef& stream) {
 void TrackedStream::add(const StreamRef& stream) noexcept {
   try {
     auto made = std::make_shared<TrackedStream>(stream);
-    Streams& known = streams();
+    Streams& known = support::Immortal<Streams>::get();
     const std::lock_guard lock(known.mutex);
     known.all[key(stream)] = std::move(made);
   } catch (const std::bad_alloc&) {
@@ -57,7 +52,7 @@ void TrackedStream::add(const StreamRef& stream) noexcept {
 }
 
 void TrackedStream::ends(const StreamRef& stream) noexcept {
-  Streams& known = streams();
+  Streams& known = support::Immortal<Streams>::get();
   std::shared_ptr<TrackedStream> ended;
   {
     const std::lock_guard lock(known.mutex);
