@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "backend/stream_wait.h"
+#include "backend/notifications.h"
 #include "text/format.h"
 
 namespace reprise::breakables {
@@ -30,7 +30,7 @@ void note_wait(const StreamRef& stream) noexcept {
 }  // namespace
 
 std::shared_ptr<Forks> Forks::watch(captures::Capture& capture) {
-  static constinit backend::StreamWaitCallback callback(&note_wait);
+  static constinit backend::StreamCallback callback(&note_wait);
   static const bool added = (backend::stream_wait_callbacks.add(callback), true);
   static_cast<void>(added);
   return capture.get_or_attach(forks_of);

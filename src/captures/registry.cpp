@@ -13,10 +13,10 @@
 #include "backend/capture_query.h"
 #include "backend/error_context.h"
 #include "backend/monitor.h"
+#include "backend/notifications.h"
 #include "backend/objects/stream_handles.h"
 #include "backend/rules/call_stack.h"
 #include "backend/rules/reported_call.h"
-#include "backend/stream_end.h"
 #include "reprise/error.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -38,7 +38,7 @@ struct Entry {
 
 struct Registry {
   Registry() {
-    static constinit backend::StreamEndCallback callback(&stream_ends);
+    static constinit backend::StreamCallback callback(&stream_ends);
     backend::stream_end_callbacks.add(callback);
   }
 

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "backend/backend.h"
-#include "backend/simulator_end.h"
-#include "backend/stream_end.h"
+#include "backend/notifications.h"
 #include "memory/allocator_impl.h"
 #include "memory/capture_pools.h"
 #include "memory/lifetime/release_queue.h"
@@ -21,7 +20,7 @@ void simulator_ends(const Device& device) noexcept;
 
 struct Allocators {
   Allocators() {
-    static constinit backend::StreamEndCallback of_streams(&stream_ends);
+    static constinit backend::StreamCallback of_streams(&stream_ends);
     backend::stream_end_callbacks.add(of_streams);
     static constinit support::Callback<const Device&> of_simulators(&simulator_ends);
     backend::simulator_end_callbacks.add(of_simulators);

@@ -4,8 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "backend/notifications.h"
 #include "backend/per_device.h"
-#include "backend/simulator_end.h"
 #include "captures/registry.h"
 #include "random/capture_draws.h"
 #include "random/generator_impl.h"

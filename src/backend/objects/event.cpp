@@ -6,8 +6,8 @@
 
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/notifications.h"
 #include "backend/objects/captured_events.h"
-#include "backend/stream_wait.h"
 #include "reprise/detail/public_call.h"
 #include "text/format.h"
 #include "text/require_named.h"

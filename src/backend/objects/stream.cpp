@@ -8,13 +8,12 @@
 #include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/framework.h"
+#include "backend/notifications.h"
 #include "backend/objects/captured_events.h"
 #include "backend/objects/kept_streams.h"
 #include "backend/objects/open_guards.h"
 #include "backend/objects/thread_tag.h"
 #include "backend/objects/tracked_stream.h"
-#include "backend/stream_end.h"
-#include "backend/stream_wait.h"
 #include "reprise/detail/public_call.h"
 #include "reprise/event.h"
 #include "support/forked.h"
@@ -58,11 +57,8 @@ void make_current(const StreamRef& stream) {
   framework->set_current_stream(stream.device().index(), stream.native());
 }
 
-/// The stream of a guard's device that was current before it began.
-struct PreviousStream {
-  StreamRef stream;
-};
-using OpenStreamGuards = backend::OpenGuards<PreviousStream>;
+/// With the stream of a guard's device that was current before it began.
+using OpenStreamGuards = backend::OpenGuards<StreamRef>;
 
 void check_same_runtime(Device mine, Device other, const char* what) {
   if (backend::same_runtime(mine, other)) return;
@@ -241,7 +237,7 @@ StreamGuard::StreamGuard(StreamRef stream) : device_(stream.device()) {
   open.reserve();
   const StreamRef previous = current_stream(stream.device());
   make_current(stream);
-  open.begin(device_.number_, {previous});
+  open.begin(device_.number_, previous);
 }
 
 StreamGuard::~StreamGuard() {
@@ -250,9 +246,8 @@ StreamGuard::~StreamGuard() {
     return;
   }
   OpenStreamGuards::of_thread().end(
-      device_.number_, [&](const PreviousStream& later) { return later.stream.device() == device_.device_; },
-      [](PreviousStream& later, const PreviousStream& previous) { later = previous; },
-      [](const PreviousStream& previous) { make_current(previous.stream); });
+      device_.number_, [&](const StreamRef& later) { return later.device() == device_.device_; },
+      [](StreamRef& later, const StreamRef& previous) { later = previous; }, make_current);
 }
 
 bool is_current_stream_capturing() {

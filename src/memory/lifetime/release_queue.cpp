@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "backend/simulator_end.h"
+#include "backend/notifications.h"
 #include "support/forked.h"
 #include "support/immortal.h"
 
