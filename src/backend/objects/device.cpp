@@ -4,7 +4,6 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"
-#include "backend/objects/device_name.h"
 #include "backend/objects/open_guards.h"
 #include "backend/objects/thread_tag.h"
 #include "reprise/detail/public_call.h"
@@ -28,16 +27,36 @@ using OpenDeviceGuards = backend::OpenGuards<PreviousDevice>;
 }  // namespace
 
 Device Device::parse(std::string_view text) {
-  const backend::DeviceName name = backend::parse_device_name(text);
-  if (name.type == DeviceType::cuda) {
-    const std::vector<backend::Backend*>& cuda = backend::cuda_backends();
-    backend::expect_cuda_device(name, cuda.size(),
-                                cuda.empty() ? std::string_view(backend::cuda_unavailable_reason()) : "");
-    return Device(*cuda[name.index]);
-  }
-  const std::vector<backend::Backend*>& host = backend::host_backends();
-  backend::expect_host_device(name, host.size());
-  return Device(*host[name.index]);
+  if (text.starts_with("host-simulator"))
+    throw UsageError(text::format(
+        "expected the name of a device that any part of a program can open (host, host:1, cuda, cuda:0); found \"{}\"; "
+        "the device of a HostSimulator is not found by its name: use HostSimulator::device()",
+        text));
+  const std::size_t colon = text.find(':');
+  const std::string_view type = text.substr(0, colon);
+  const auto number =
+      colon == std::string_view::npos ? std::optional(std::size_t{0}) : support::whole_number(text.substr(colon + 1));
+  if ((type != "host" && type != "cuda") || !number)
+    throw UsageError(text::format(
+        "expected the name of a device (host, host:1, cuda, cuda:0); found \"{}\"; write the type in small "
+        "letters, then, if it is not the first of its type, a colon and its number from 0",
+        text));
+  const std::vector<backend::Backend*>& all = type == "cuda" ? backend::cuda_backends() : backend::host_backends();
+  if (*number < all.size()) return Device(*all[*number]);
+  if (type == "host")
+    throw UsageError(
+        text::format("expected the number of a host device below {}; found \"{}\"; set the environment variable "
+                     "REPRISE_HOST_DEVICES to have more of them",
+                     all.size(), text));
+  if (all.empty())
+    throw UsageError(text::format(
+        "expected a device of this machine; found \"{}\", and there is no CUDA device: {}; use \"host\", the "
+        "simulated device",
+        text, backend::cuda_unavailable_reason()));
+  throw UsageError(
+      text::format("expected the number of a CUDA device below {}; found \"{}\"; nvidia-smi lists the devices, and the "
+                   "environment variable CUDA_VISIBLE_DEVICES hides some of them",
+                   all.size(), text));
 }
 
 DeviceType Device::type() const noexcept {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <utility>
 
-#include "backend/objects/log_level_names.h"
 #include "support/environment.h"
 #include "support/immortal.h"
 #include "text/require_named.h"
@@ -16,16 +15,11 @@
 namespace reprise {
 namespace {
 
+// Never destroyed: destructors of static objects may still warn.
 struct SinkHolder {
   std::mutex mutex;
   LogSink sink;
 };
-
-// Never destroyed: destructors of static objects may still warn.
-SinkHolder& sink_holder() {
-  static support::Immortal<SinkHolder> holder;
-  return *holder;
-}
 
 constexpr LogLevel not_read{-1};
 constinit std::atomic<LogLevel> current_level{not_read};
@@ -37,34 +31,30 @@ bool is_named(std::string_view value, std::string_view name) noexcept {
   });
 }
 
-// Off the path of those that only compare the level.
-[[gnu::noinline]] LogLevel read_level() noexcept {
-  constexpr const char* variable = "REPRISE_LOG";
-  const std::string_view value = support::environment(variable);
-  const std::optional<LogLevel> named = backend::log_level_named(value);
-  LogLevel found = not_read;
-  if (!current_level.compare_exchange_strong(found, named.value_or(LogLevel::warning))) return found;
-  if (!named)
-    support::warn_unreadable_environment(variable, backend::log_level_names, value,
-                                         "warnings are logged, as by default");
-  return named.value_or(LogLevel::warning);
-}
-
-const char* name_of(LogLevel level) noexcept {
-  return level == LogLevel::warning ? "warning" : "info";
-}
-
-}  // namespace
-
-std::optional<LogLevel> backend::log_level_named(std::string_view value) noexcept {
+// The level that a value of REPRISE_LOG names; the default for no value, nullopt for any other.
+std::optional<LogLevel> log_level_named(std::string_view value) noexcept {
   if (is_named(value, "off")) return LogLevel::off;
   if (is_named(value, "warning") || value.empty()) return LogLevel::warning;
   if (is_named(value, "info")) return LogLevel::info;
   return std::nullopt;
 }
 
+// Off the path of those that only compare the level.
+[[gnu::noinline]] LogLevel read_level() noexcept {
+  constexpr const char* variable = "REPRISE_LOG";
+  const std::string_view value = support::environment(variable);
+  const std::optional<LogLevel> named = log_level_named(value);
+  LogLevel found = not_read;
+  if (!current_level.compare_exchange_strong(found, named.value_or(LogLevel::warning))) return found;
+  if (!named)
+    support::warn_unreadable_environment(variable, "off, warning or info", value, "warnings are logged, as by default");
+  return named.value_or(LogLevel::warning);
+}
+
+}  // namespace
+
 LogSink set_log_sink(LogSink sink) {
-  SinkHolder& holder = sink_holder();
+  SinkHolder& holder = support::Immortal<SinkHolder>::get();
   const std::lock_guard lock(holder.mutex);
   return std::exchange(holder.sink, std::move(sink));
 }
@@ -84,13 +74,14 @@ LogLevel set_log_level(LogLevel level) {
 void log_message(LogLevel level, std::string_view message) noexcept {
   if (level <= LogLevel::off || level > log_level()) return;
   try {
-    SinkHolder& holder = sink_holder();
+    SinkHolder& holder = support::Immortal<SinkHolder>::get();
     const std::lock_guard lock(holder.mutex);
     if (holder.sink) {
       holder.sink(level, message);
     } else {
       // One call, so that lines of several processes do not mix.
-      std::fprintf(stderr, "reprise: %s: %.*s\n", name_of(level), static_cast<int>(message.size()), message.data());
+      std::fprintf(stderr, "reprise: %s: %.*s\n", level == LogLevel::warning ? "warning" : "info",
+                   static_cast<int>(message.size()), message.data());
     }
   } catch (...) {
     // A sink that throws loses its message.
