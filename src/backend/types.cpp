@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/types.h"
 
+#include <iterator>
+
 namespace reprise::backend {
 namespace {
 
-struct TypeOf {
-  NodeType operator()(const KernelNodeParams&) const noexcept { return NodeType::kernel; }
-  NodeType operator()(const MemcpyNodeParams&) const noexcept { return NodeType::memcpy; }
-  NodeType operator()(const PitchedCopyNodeParams&) const noexcept { return NodeType::memcpy; }
-  NodeType operator()(const PitchedSetNodeParams&) const noexcept { return NodeType::memset; }
-  NodeType operator()(const MemsetNodeParams&) const noexcept { return NodeType::memset; }
-  NodeType operator()(const HostNodeParams&) const noexcept { return NodeType::host; }
-  NodeType operator()(const ChildGraphNodeParams&) const noexcept { return NodeType::child_graph; }
-  NodeType operator()(const EmptyNodeParams&) const noexcept { return NodeType::empty; }
-  NodeType operator()(const EventWaitNodeParams&) const noexcept { return NodeType::event_wait; }
-  NodeType operator()(const EventRecordNodeParams&) const noexcept { return NodeType::event_record; }
-  NodeType operator()(const MemoryAllocateNodeParams&) const noexcept { return NodeType::memory_allocate; }
-  NodeType operator()(const MemoryFreeNodeParams&) const noexcept { return NodeType::memory_free; }
-  NodeType operator()(const ConditionalNodeParams&) const noexcept { return NodeType::conditional; }
-};
+// In the order of NodeParams.
+constexpr NodeType types_of_params[] = {NodeType::kernel,      NodeType::memcpy,       NodeType::memset,
+                                        NodeType::host,        NodeType::child_graph,  NodeType::empty,
+                                        NodeType::event_wait,  NodeType::event_record, NodeType::memory_allocate,
+                                        NodeType::memory_free, NodeType::conditional,  NodeType::memcpy,
+                                        NodeType::memset};
+static_assert(std::size(types_of_params) == std::variant_size_v<NodeParams>);
 
 /// `CU_LAUNCH_PARAM_...`: the keys in `extra`, each but the last followed by its value. The numbers are CUDA's.
 enum class LaunchParam : std::uintptr_t { end = 0, buffer_pointer = 1, buffer_size = 2 };
@@ -48,35 +42,16 @@ std::optional<std::span<const std::byte>> packed_arguments(void* const* extra) n
 }
 
 NodeType node_type(const NodeParams& params) noexcept {
-  return std::visit(TypeOf{}, params);
+  return types_of_params[params.index()];
 }
 
 const char* node_type_name(NodeType type) noexcept {
-  switch (type) {
-    case NodeType::kernel:
-      return "kernel";
-    case NodeType::memcpy:
-      return "memcpy";
-    case NodeType::memset:
-      return "memset";
-    case NodeType::host:
-      return "host";
-    case NodeType::child_graph:
-      return "child graph";
-    case NodeType::empty:
-      return "empty";
-    case NodeType::event_wait:
-      return "event wait";
-    case NodeType::event_record:
-      return "event record";
-    case NodeType::memory_allocate:
-      return "memory allocate";
-    case NodeType::memory_free:
-      return "memory free";
-    case NodeType::conditional:
-      return "conditional";
-  }
-  return "unknown";
+  // By CUDA's numbers, of which this library does not use all.
+  static constexpr const char* names[] = {"kernel",          "memcpy",      "memset",       "host",       "child graph",
+                                          "empty",           "event wait",  "event record", "unknown",    "unknown",
+                                          "memory allocate", "memory free", "unknown",      "conditional"};
+  const auto number = static_cast<std::size_t>(type);
+  return number < std::size(names) ? names[number] : "unknown";
 }
 
 }  // namespace reprise::backend

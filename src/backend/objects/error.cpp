@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "backend/user_code.h"
@@ -14,89 +16,69 @@ namespace reprise {
 namespace {
 
 struct Text {
+  ErrorCode code;
   const char* name;
   const char* description;
 };
 
-// Null for a code without an enumerator.
-constexpr Text text_of(ErrorCode result) noexcept {
-  // Codes that are no enumerators, since no code compares with them.
-  switch (static_cast<int>(result)) {
-    case 209:
-      return {"cudaErrorNoKernelImageForDevice",
-              "the kernel has no machine code for this GPU, nor PTX that its driver can compile"};
-    case 803:
-      return {
-          "cudaErrorSystemDriverMismatch",
-          "the versions of the display driver and of libcuda do not fit together; install both from one release, and "
-          "restart"};
-    case 804:
-      return {"cudaErrorCompatNotSupportedOnDevice",
-              "the libcuda found is for forward compatibility, which this GPU does not support; remove the folder "
-              "`compat` of CUDA from the library path"};
-    default:
-      break;
-  }
-  switch (result) {
-    case ErrorCode::success:
-      return {"cudaSuccess", "no error"};
-    case ErrorCode::invalid_value:
-      return {"cudaErrorInvalidValue", "an argument is outside of what the call accepts"};
-    case ErrorCode::out_of_memory:
-      return {"cudaErrorMemoryAllocation", "there is not enough memory"};
-    case ErrorCode::not_initialized:
-      return {"cudaErrorInitializationError", "the driver is not initialised or could not be"};
-    case ErrorCode::invalid_device_function:
-      return {"cudaErrorInvalidDeviceFunction", "the kernel was not compiled for this device"};
-    case ErrorCode::no_device:
-      return {"cudaErrorNoDevice", "no device was found"};
-    case ErrorCode::invalid_device:
-      return {"cudaErrorInvalidDevice", "there is no device with this number, or it cannot do this"};
-    case ErrorCode::operating_system:
-      return {"cudaErrorOperatingSystem", "a call of the operating system failed"};
-    case ErrorCode::invalid_handle:
-      return {"cudaErrorInvalidResourceHandle", "a stream, event or graph is not valid, or belongs to another device"};
-    case ErrorCode::illegal_state:
-      return {"cudaErrorIllegalState", "an object is not in a state in which this call is allowed"};
-    case ErrorCode::not_ready:
-      return {"cudaErrorNotReady", "the queried work is not complete"};
-    case ErrorCode::illegal_address:
-      return {"cudaErrorIllegalAddress", "earlier work touched memory that it must not; the device is unusable now"};
-    case ErrorCode::context_is_destroyed:
-      return {"cudaErrorContextIsDestroyed", "what the call needs was destroyed"};
-    case ErrorCode::launch_failure:
-      return {"cudaErrorLaunchFailure", "earlier work failed while it ran; the device is unusable now"};
-    case ErrorCode::cooperative_launch_too_large:
-      return {"cudaErrorCooperativeLaunchTooLarge", "more blocks than the device can hold at once"};
-    case ErrorCode::not_permitted:
-      return {"cudaErrorNotPermitted", "the call is not permitted here"};
-    case ErrorCode::not_supported:
-      return {"cudaErrorNotSupported", "the device or the driver does not support this"};
-    case ErrorCode::stream_capture_unsupported:
-      return {"cudaErrorStreamCaptureUnsupported", "the call is not permitted while a stream is being captured"};
-    case ErrorCode::stream_capture_invalidated:
-      return {"cudaErrorStreamCaptureInvalidated", "an earlier error broke the capture"};
-    case ErrorCode::stream_capture_merge:
-      return {"cudaErrorStreamCaptureMerge", "the call would have joined two captures that are independent"};
-    case ErrorCode::stream_capture_unmatched:
-      return {"cudaErrorStreamCaptureUnmatched", "the capture did not begin on this stream"};
-    case ErrorCode::stream_capture_unjoined:
-      return {"cudaErrorStreamCaptureUnjoined", "a stream that was forked from the capture was not joined back"};
-    case ErrorCode::stream_capture_isolation:
-      return {"cudaErrorStreamCaptureIsolation", "captured work would have depended on work outside of the capture"};
-    case ErrorCode::stream_capture_implicit:
-      return {"cudaErrorStreamCaptureImplicit",
-              "the legacy default stream would have had to wait for a stream that is being captured"};
-    case ErrorCode::captured_event:
-      return {"cudaErrorCapturedEvent", "the event was last recorded in a capture and never happens outside of it"};
-    case ErrorCode::stream_capture_wrong_thread:
-      return {"cudaErrorStreamCaptureWrongThread", "the capture began on another thread, in a mode other than relaxed"};
-    case ErrorCode::graph_exec_update_failure:
-      return {"cudaErrorGraphExecUpdateFailure", "the executable graph cannot become what the other graph is"};
-    case ErrorCode::unknown:
-      return {"cudaErrorUnknown", "an unknown error"};
-  }
-  return {nullptr, nullptr};
+constexpr Text texts[] = {
+    {ErrorCode::success, "cudaSuccess", "no error"},
+    {ErrorCode::invalid_value, "cudaErrorInvalidValue", "an argument is outside of what the call accepts"},
+    {ErrorCode::out_of_memory, "cudaErrorMemoryAllocation", "there is not enough memory"},
+    {ErrorCode::not_initialized, "cudaErrorInitializationError", "the driver is not initialised or could not be"},
+    {ErrorCode::invalid_device_function, "cudaErrorInvalidDeviceFunction",
+     "the kernel was not compiled for this device"},
+    {ErrorCode::no_device, "cudaErrorNoDevice", "no device was found"},
+    {ErrorCode::invalid_device, "cudaErrorInvalidDevice", "there is no device with this number, or it cannot do this"},
+    {ErrorCode::operating_system, "cudaErrorOperatingSystem", "a call of the operating system failed"},
+    {ErrorCode::invalid_handle, "cudaErrorInvalidResourceHandle",
+     "a stream, event or graph is not valid, or belongs to another device"},
+    {ErrorCode::illegal_state, "cudaErrorIllegalState", "an object is not in a state in which this call is allowed"},
+    {ErrorCode::not_ready, "cudaErrorNotReady", "the queried work is not complete"},
+    {ErrorCode::illegal_address, "cudaErrorIllegalAddress",
+     "earlier work touched memory that it must not; the device is unusable now"},
+    {ErrorCode::context_is_destroyed, "cudaErrorContextIsDestroyed", "what the call needs was destroyed"},
+    {ErrorCode::launch_failure, "cudaErrorLaunchFailure",
+     "earlier work failed while it ran; the device is unusable now"},
+    {ErrorCode::cooperative_launch_too_large, "cudaErrorCooperativeLaunchTooLarge",
+     "more blocks than the device can hold at once"},
+    {ErrorCode::not_permitted, "cudaErrorNotPermitted", "the call is not permitted here"},
+    {ErrorCode::not_supported, "cudaErrorNotSupported", "the device or the driver does not support this"},
+    {ErrorCode::stream_capture_unsupported, "cudaErrorStreamCaptureUnsupported",
+     "the call is not permitted while a stream is being captured"},
+    {ErrorCode::stream_capture_invalidated, "cudaErrorStreamCaptureInvalidated", "an earlier error broke the capture"},
+    {ErrorCode::stream_capture_merge, "cudaErrorStreamCaptureMerge",
+     "the call would have joined two captures that are independent"},
+    {ErrorCode::stream_capture_unmatched, "cudaErrorStreamCaptureUnmatched",
+     "the capture did not begin on this stream"},
+    {ErrorCode::stream_capture_unjoined, "cudaErrorStreamCaptureUnjoined",
+     "a stream that was forked from the capture was not joined back"},
+    {ErrorCode::stream_capture_isolation, "cudaErrorStreamCaptureIsolation",
+     "captured work would have depended on work outside of the capture"},
+    {ErrorCode::stream_capture_implicit, "cudaErrorStreamCaptureImplicit",
+     "the legacy default stream would have had to wait for a stream that is being captured"},
+    {ErrorCode::captured_event, "cudaErrorCapturedEvent",
+     "the event was last recorded in a capture and never happens outside of it"},
+    {ErrorCode::stream_capture_wrong_thread, "cudaErrorStreamCaptureWrongThread",
+     "the capture began on another thread, in a mode other than relaxed"},
+    {ErrorCode::graph_exec_update_failure, "cudaErrorGraphExecUpdateFailure",
+     "the executable graph cannot become what the other graph is"},
+    {ErrorCode::unknown, "cudaErrorUnknown", "an unknown error"},
+    // Codes that are no enumerators, since no code compares with them.
+    {ErrorCode{209}, "cudaErrorNoKernelImageForDevice",
+     "the kernel has no machine code for this GPU, nor PTX that its driver can compile"},
+    {ErrorCode{803}, "cudaErrorSystemDriverMismatch",
+     "the versions of the display driver and of libcuda do not fit together; install both from one release, and "
+     "restart"},
+    {ErrorCode{804}, "cudaErrorCompatNotSupportedOnDevice",
+     "the libcuda found is for forward compatibility, which this GPU does not support; remove the folder "
+     "`compat` of CUDA from the library path"},
+};
+
+// Null for a code that is none of these.
+const Text* text_of(ErrorCode code) noexcept {
+  const Text* const found = std::ranges::find(texts, code, &Text::code);
+  return found != std::end(texts) ? found : nullptr;
 }
 
 // The driver's name of a code; null if it has none, or no driver is loaded.
@@ -151,14 +133,14 @@ UserCode::~UserCode() {
 }  // namespace backend
 
 const char* result_name(ErrorCode result) noexcept {
-  if (const char* name = text_of(result).name; name != nullptr) return name;
+  if (const Text* const text = text_of(result)) return text->name;
   const char* const name = name_in_driver(result);
   return name != nullptr ? name : "cudaErrorUnknown";
 }
 
 const char* result_description(ErrorCode result) noexcept {
-  const char* description = text_of(result).description;
-  return description != nullptr ? description : "a code of CUDA that this library never expects";
+  const Text* const text = text_of(result);
+  return text != nullptr ? text->description : "a code of CUDA that this library never expects";
 }
 
 BackendError::BackendError(std::string call, ErrorCode code, const std::string& detail, SourceLocation where)

@@ -4,12 +4,12 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
-#include <string_view>
 #include <unordered_map>
 
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/objects/outside_work.h"
+#include "backend/rules/kernel_text.h"
 #include "support/immortal.h"
 #include "text/demangle.h"
 #include "text/format.h"
@@ -43,12 +43,7 @@ void require_threads_fit(const LaunchConfig& config) {
 }  // namespace
 
 std::string kernel_name(const std::type_info& type) {
-  std::string name = text::demangle(type.name());
-  // The inline namespace is for the linker only.
-  for (const std::string_view inline_namespace : {"kernels_host::", "kernels_nvcc::"})
-    for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
-      name.erase(at, inline_namespace.size());
-  return name;
+  return backend::without_inline_namespace(text::demangle(type.name()));
 }
 
 const KernelRecord& global_function_record(const KernelRecord& prototype, const std::type_info& type) {

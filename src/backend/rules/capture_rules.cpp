@@ -2,14 +2,11 @@
 #include "backend/rules/capture_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 namespace reprise::backend {
 namespace {
-
-constexpr auto invalidated = CaptureEffect::invalidated;
-constexpr auto ended = CaptureEffect::ended;
-constexpr auto none = CaptureEffect::none;
 
 // The rule in a sentence, and what to do instead.
 struct RuleText {
@@ -85,97 +82,80 @@ constexpr CaptureRule rule(CallClass call_class, Situation situation, ErrorCode 
 }
 
 // Sorted by class; within a class the first situation that holds counts.
-constexpr CaptureRule rules_table[] = {
-    rule(CallClass::potentially_unsafe, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated,
-         unsafe),
+constexpr auto rules_table = [] {
+  using enum CallClass;
+  using enum Situation;
+  using enum ErrorCode;
+  using enum CaptureEffect;
+  return std::to_array<CaptureRule>({
+      rule(potentially_unsafe, thread_forbids, stream_capture_unsupported, invalidated, unsafe),
 
-    rule(CallClass::stream_work, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none,
-         broken_before),
-    rule(CallClass::stream_work, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::stream_work, Situation::external_without_capture, ErrorCode::illegal_state, none, external),
+      rule(stream_work, stream_invalidated, stream_capture_invalidated, none, broken_before),
+      rule(stream_work, legacy_conflict, stream_capture_implicit, invalidated, legacy),
+      rule(stream_work, external_without_capture, illegal_state, none, external),
 
-    rule(CallClass::stream_launch_only, Situation::stream_invalidated, ErrorCode::stream_capture_unsupported, none,
-         launches),
-    rule(CallClass::stream_launch_only, Situation::stream_captures, ErrorCode::stream_capture_unsupported, invalidated,
-         launches),
-    rule(CallClass::stream_launch_only, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
-         legacy),
+      rule(stream_launch_only, stream_invalidated, stream_capture_unsupported, none, launches),
+      rule(stream_launch_only, stream_captures, stream_capture_unsupported, invalidated, launches),
+      rule(stream_launch_only, legacy_conflict, stream_capture_implicit, invalidated, legacy),
 
-    rule(CallClass::stream_unsafe, Situation::stream_invalidated, ErrorCode::stream_capture_unsupported, none, no_node),
-    rule(CallClass::stream_unsafe, Situation::stream_captures, ErrorCode::stream_capture_unsupported, invalidated,
-         no_node),
-    rule(CallClass::stream_unsafe, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::stream_unsafe, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated,
-         unsafe),
+      rule(stream_unsafe, stream_invalidated, stream_capture_unsupported, none, no_node),
+      rule(stream_unsafe, stream_captures, stream_capture_unsupported, invalidated, no_node),
+      rule(stream_unsafe, legacy_conflict, stream_capture_implicit, invalidated, legacy),
+      rule(stream_unsafe, thread_forbids, stream_capture_unsupported, invalidated, unsafe),
 
-    rule(CallClass::stream_batch, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none,
-         broken_before),
-    rule(CallClass::stream_batch, Situation::stream_captures, ErrorCode::stream_capture_unsupported, none, batches),
-    rule(CallClass::stream_batch, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
+      rule(stream_batch, stream_invalidated, stream_capture_invalidated, none, broken_before),
+      rule(stream_batch, stream_captures, stream_capture_unsupported, none, batches),
+      rule(stream_batch, legacy_conflict, stream_capture_implicit, invalidated, legacy),
 
-    rule(CallClass::stream_allocation, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none,
-         broken_before),
-    rule(CallClass::stream_allocation, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
-         legacy),
-    rule(CallClass::stream_allocation, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated,
-         unsafe),
+      rule(stream_allocation, stream_invalidated, stream_capture_invalidated, none, broken_before),
+      rule(stream_allocation, legacy_conflict, stream_capture_implicit, invalidated, legacy),
+      rule(stream_allocation, thread_forbids, stream_capture_unsupported, invalidated, unsafe),
 
-    rule(CallClass::stream_property, Situation::stream_invalidated, ErrorCode::stream_capture_unsupported, none,
-         property),
-    rule(CallClass::stream_property, Situation::stream_captures, ErrorCode::stream_capture_unsupported, invalidated,
-         property),
-    rule(CallClass::stream_property, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
-         legacy),
+      rule(stream_property, stream_invalidated, stream_capture_unsupported, none, property),
+      rule(stream_property, stream_captures, stream_capture_unsupported, invalidated, property),
+      rule(stream_property, legacy_conflict, stream_capture_implicit, invalidated, legacy),
 
-    rule(CallClass::stream_wait, Situation::stream_invalidated, ErrorCode::stream_capture_unsupported, none, waits),
-    rule(CallClass::stream_wait, Situation::stream_captures, ErrorCode::stream_capture_unsupported, invalidated, waits),
-    rule(CallClass::stream_wait, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::stream_wait, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated, unsafe),
+      rule(stream_wait, stream_invalidated, stream_capture_unsupported, none, waits),
+      rule(stream_wait, stream_captures, stream_capture_unsupported, invalidated, waits),
+      rule(stream_wait, legacy_conflict, stream_capture_implicit, invalidated, legacy),
+      rule(stream_wait, thread_forbids, stream_capture_unsupported, invalidated, unsafe),
 
-    rule(CallClass::event_wait, Situation::event_captured, ErrorCode::captured_event, invalidated, event_in_capture),
-    rule(CallClass::event_wait, Situation::event_invalidated, ErrorCode::invalid_value, none, event_means_nothing),
-    rule(CallClass::event_wait, Situation::event_of_ended_capture, ErrorCode::invalid_value, none, event_means_nothing),
-    rule(CallClass::event_wait, Situation::thread_forbids, ErrorCode::stream_capture_unsupported, invalidated, unsafe),
+      rule(event_wait, event_captured, captured_event, invalidated, event_in_capture),
+      rule(event_wait, event_invalidated, invalid_value, none, event_means_nothing),
+      rule(event_wait, event_of_ended_capture, invalid_value, none, event_means_nothing),
+      rule(event_wait, thread_forbids, stream_capture_unsupported, invalidated, unsafe),
 
-    rule(CallClass::join, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none, broken_before),
-    rule(CallClass::join, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
-         legacy_cannot_join),
-    rule(CallClass::join, Situation::event_invalidated, ErrorCode::invalid_value, invalidated, event_means_nothing),
-    rule(CallClass::join, Situation::event_of_ended_capture, ErrorCode::invalid_value, invalidated,
-         event_means_nothing),
-    rule(CallClass::join, Situation::external_without_capture, ErrorCode::illegal_state, none, external),
-    rule(CallClass::join, Situation::legacy_waits_for_capture, ErrorCode::stream_capture_implicit, invalidated,
-         legacy_cannot_join),
-    rule(CallClass::join, Situation::other_capture, ErrorCode::stream_capture_merge, invalidated, two_captures),
-    rule(CallClass::join, Situation::event_outside, ErrorCode::stream_capture_isolation, invalidated, outside),
+      rule(join, stream_invalidated, stream_capture_invalidated, none, broken_before),
+      rule(join, legacy_conflict, stream_capture_implicit, invalidated, legacy_cannot_join),
+      rule(join, event_invalidated, invalid_value, invalidated, event_means_nothing),
+      rule(join, event_of_ended_capture, invalid_value, invalidated, event_means_nothing),
+      rule(join, external_without_capture, illegal_state, none, external),
+      rule(join, legacy_waits_for_capture, stream_capture_implicit, invalidated, legacy_cannot_join),
+      rule(join, other_capture, stream_capture_merge, invalidated, two_captures),
+      rule(join, event_outside, stream_capture_isolation, invalidated, outside),
 
-    rule(CallClass::device_wait, Situation::device_captures, ErrorCode::stream_capture_unsupported, invalidated,
-         waits_for_device),
+      rule(device_wait, device_captures, stream_capture_unsupported, invalidated, waits_for_device),
 
-    rule(CallClass::capture_query, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, none, legacy),
+      rule(capture_query, legacy_conflict, stream_capture_implicit, none, legacy),
 
-    rule(CallClass::capture_begin, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::capture_begin, Situation::stream_is_legacy, ErrorCode::stream_capture_unsupported, none,
-         legacy_cannot_capture),
-    rule(CallClass::capture_begin, Situation::stream_invalidated, ErrorCode::illegal_state, none, captures_already),
-    rule(CallClass::capture_begin, Situation::stream_captures, ErrorCode::illegal_state, none, captures_already),
-    rule(CallClass::capture_begin, Situation::graph_is_captured_to, ErrorCode::illegal_state, none, graph_is_taken),
+      rule(capture_begin, legacy_conflict, stream_capture_implicit, invalidated, legacy),
+      rule(capture_begin, stream_is_legacy, stream_capture_unsupported, none, legacy_cannot_capture),
+      rule(capture_begin, stream_invalidated, illegal_state, none, captures_already),
+      rule(capture_begin, stream_captures, illegal_state, none, captures_already),
+      rule(capture_begin, graph_is_captured_to, illegal_state, none, graph_is_taken),
 
-    rule(CallClass::capture_update, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated,
-         legacy),
-    rule(CallClass::capture_update, Situation::stream_does_not_capture, ErrorCode::illegal_state, none, no_capture),
-    rule(CallClass::capture_update, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, none,
-         broken_before),
+      rule(capture_update, legacy_conflict, stream_capture_implicit, invalidated, legacy),
+      rule(capture_update, stream_does_not_capture, illegal_state, none, no_capture),
+      rule(capture_update, stream_invalidated, stream_capture_invalidated, none, broken_before),
 
-    rule(CallClass::capture_end, Situation::legacy_conflict, ErrorCode::stream_capture_implicit, invalidated, legacy),
-    rule(CallClass::capture_end, Situation::stream_does_not_capture, ErrorCode::illegal_state, none, no_capture),
-    rule(CallClass::capture_end, Situation::stream_is_not_origin, ErrorCode::stream_capture_unmatched, invalidated,
-         not_origin),
-    rule(CallClass::capture_end, Situation::stream_invalidated, ErrorCode::stream_capture_invalidated, ended,
-         broken_end),
-    rule(CallClass::capture_end, Situation::fork_not_joined, ErrorCode::stream_capture_unjoined, ended, unjoined),
-    rule(CallClass::capture_end, Situation::wrong_thread, ErrorCode::stream_capture_wrong_thread, ended, wrong_end),
-};
+      rule(capture_end, legacy_conflict, stream_capture_implicit, invalidated, legacy),
+      rule(capture_end, stream_does_not_capture, illegal_state, none, no_capture),
+      rule(capture_end, stream_is_not_origin, stream_capture_unmatched, invalidated, not_origin),
+      rule(capture_end, stream_invalidated, stream_capture_invalidated, ended, broken_end),
+      rule(capture_end, fork_not_joined, stream_capture_unjoined, ended, unjoined),
+      rule(capture_end, wrong_thread, stream_capture_wrong_thread, ended, wrong_end),
+  });
+}();
 
 }  // namespace
 

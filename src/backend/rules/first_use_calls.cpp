@@ -2,20 +2,15 @@
 #include "backend/rules/first_use_calls.h"
 
 #include <algorithm>
-#include <array>
-#include <span>
 
 namespace reprise::backend {
-namespace {
 
-bool begins_with_one_of(std::string_view name, std::span<const std::string_view> beginnings) {
+bool begins_with_one_of(std::string_view name, std::span<const std::string_view> beginnings) noexcept {
   return std::ranges::any_of(beginnings, [&](std::string_view each) { return name.starts_with(each); });
 }
 
-}  // namespace
-
 bool loads_code(std::string_view name) noexcept {
-  static constexpr std::array<std::string_view, 14> beginnings = {
+  static constexpr std::string_view beginnings[] = {
       "cuModuleLoad",   "cuLibraryLoad",      "cudaLibraryLoad",      "cuLinkCreate",        "cuLinkAdd",
       "cuLinkComplete", "cuCtxCreate",        "cuDevicePrimaryCtx",   "cudaInitDevice",      "cuInit",
       "cuFuncLoad",     "cuFuncSetAttribute", "cudaFuncSetAttribute", "cuKernelSetAttribute"};
@@ -23,38 +18,35 @@ bool loads_code(std::string_view name) noexcept {
 }
 
 bool prepares(std::string_view name) noexcept {
-  if (name.find("Async") != std::string_view::npos) return false;
-  static constexpr std::array<std::string_view, 22> beginnings = {"cuMemAlloc",
-                                                                  "cudaMalloc",
-                                                                  "cuMemFree",
-                                                                  "cudaFree",
-                                                                  "cuMemHost",
-                                                                  "cudaHost",
-                                                                  "cuMemPool",
-                                                                  "cudaMemPool",
-                                                                  "cuStreamCreate",
-                                                                  "cudaStreamCreate",
-                                                                  "cuEventCreate",
-                                                                  "cudaEventCreate",
-                                                                  "cuCtxSetLimit",
-                                                                  "cudaDeviceSetLimit",
-                                                                  "cuCtxSynchronize",
-                                                                  "cudaDeviceSynchronize",
-                                                                  "cuStreamSynchronize",
-                                                                  "cudaStreamSynchronize",
-                                                                  "cuMemcpy",
-                                                                  "cudaMemcpy",
-                                                                  "cuMemset",
-                                                                  "cudaMemset"};
-  return begins_with_one_of(name, beginnings);
+  static constexpr std::string_view beginnings[] = {"cuMemAlloc",
+                                                    "cudaMalloc",
+                                                    "cuMemFree",
+                                                    "cudaFree",
+                                                    "cuMemHost",
+                                                    "cudaHost",
+                                                    "cuMemPool",
+                                                    "cudaMemPool",
+                                                    "cuStreamCreate",
+                                                    "cudaStreamCreate",
+                                                    "cuEventCreate",
+                                                    "cudaEventCreate",
+                                                    "cuCtxSetLimit",
+                                                    "cudaDeviceSetLimit",
+                                                    "cuCtxSynchronize",
+                                                    "cudaDeviceSynchronize",
+                                                    "cuStreamSynchronize",
+                                                    "cudaStreamSynchronize",
+                                                    "cuMemcpy",
+                                                    "cudaMemcpy",
+                                                    "cuMemset",
+                                                    "cudaMemset"};
+  return name.find("Async") == std::string_view::npos && begins_with_one_of(name, beginnings);
 }
 
 bool acquires(std::string_view driver_name) noexcept {
-  if (driver_name.find("Async") != std::string_view::npos) return false;
-  static constexpr std::array<std::string_view, 8> beginnings = {"cuModuleLoad",   "cuLibraryLoad", "cuLinkCreate",
-                                                                 "cuCtxCreate",    "cuMemAlloc",    "cuMemHostAlloc",
-                                                                 "cuStreamCreate", "cuMemCreate"};
-  return begins_with_one_of(driver_name, beginnings);
+  static constexpr std::string_view beginnings[] = {"cuModuleLoad", "cuLibraryLoad",  "cuLinkCreate",   "cuCtxCreate",
+                                                    "cuMemAlloc",   "cuMemHostAlloc", "cuStreamCreate", "cuMemCreate"};
+  return driver_name.find("Async") == std::string_view::npos && begins_with_one_of(driver_name, beginnings);
 }
 
 }  // namespace reprise::backend

@@ -36,15 +36,14 @@ bool is_mangled(std::string_view symbol) {
   return symbol.starts_with("_Z");
 }
 
-// The inline namespace is for the linker only.
+}  // namespace
+
 std::string without_inline_namespace(std::string name) {
-  constexpr std::string_view inline_namespace = "kernels_nvcc::";
-  for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
-    name.erase(at, inline_namespace.size());
+  for (const std::string_view inline_namespace : {"kernels_host::", "kernels_nvcc::"})
+    for (std::size_t at = 0; (at = name.find(inline_namespace)) != std::string::npos;)
+      name.erase(at, inline_namespace.size());
   return name;
 }
-
-}  // namespace
 
 std::string kernel_text(const char* symbol) {
   if (symbol == nullptr) return "kernel";

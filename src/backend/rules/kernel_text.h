@@ -5,6 +5,8 @@
 
 namespace reprise::backend {
 
+/// Returns a name without the inline namespaces of REPRISE_KERNEL_ABI, which are for the linker only.
+std::string without_inline_namespace(std::string name);
 /// Returns the name of a kernel as written in C++, from its mangled name: without result and parameters. For a kernel
 /// of launch(), the name of its type, as on the host device. Other names are returned unchanged; "kernel" for null.
 std::string kernel_text(const char* symbol);

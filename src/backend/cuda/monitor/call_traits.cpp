@@ -2,23 +2,13 @@
 #include "backend/cuda/monitor/call_traits.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "backend/rules/cuda_calls.h"
+#include "backend/rules/first_use_calls.h"
 #include "backend/rules/reported_call.h"
 
 namespace reprise::backend::cuda {
-namespace {
-
-template <std::size_t Count>
-bool begins_with_one_of(std::string_view name, const std::array<std::string_view, Count>& beginnings) {
-  return std::any_of(beginnings.begin(), beginnings.end(),
-                     [&](std::string_view beginning) { return name.starts_with(beginning); });
-}
-
-}  // namespace
-
 const CaptureRule* rule_of_failure(const char* driver_name, ErrorCode result, bool on_capture) noexcept {
   const auto call_class = class_of(std::string_view(driver_name));
   const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == result; };
@@ -29,14 +19,14 @@ const CaptureRule* rule_of_failure(const char* driver_name, ErrorCode result, bo
 }
 
 bool runtime_does_work(const char* name) noexcept {
-  static constexpr std::array<std::string_view, 9> beginnings = {
+  static constexpr std::string_view beginnings[] = {
       "cudaMemcpy",    "cudaMemset",      "cudaLaunch",      "cudaMallocAsync",      "cudaMallocFromPoolAsync",
       "cudaFreeAsync", "cudaGraphLaunch", "cudaMemPrefetch", "cudaStreamAddCallback"};
   return begins_with_one_of(name, beginnings);
 }
 
 bool runtime_returns_result(const char* name) noexcept {
-  static constexpr std::array<std::string_view, 6> beginnings = {
+  static constexpr std::string_view beginnings[] = {
       "cudaGetLastError",      "cudaPeekAtLastError",      "cudaGetError",
       "cudaStreamIsCapturing", "cudaStreamGetCaptureInfo", "cudaCreateChannelDesc"};
   return !begins_with_one_of(name, beginnings);
