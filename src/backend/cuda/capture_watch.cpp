@@ -10,7 +10,6 @@
 #include "backend/rules/call_stack.h"
 #include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
-#include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::backend::cuda {
@@ -20,12 +19,6 @@ std::optional<CUstreamCaptureStatus> status_of(const DriverApi& driver, CUstream
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver.cuStreamIsCapturing(stream, &status) != CUDA_SUCCESS) return std::nullopt;
   return status;
-}
-
-// False for the legacy stream, which must not be queried.
-bool takes_part(const DriverApi& driver, CUstream stream) {
-  if (stream == nullptr) return false;
-  return status_of(driver, stream).value_or(CU_STREAM_CAPTURE_STATUS_NONE) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 // True if a call that returned this code may have broken a capture. Batches of copies are refused and break nothing.
@@ -54,9 +47,9 @@ CaptureFindings::ObservedCall call_of(const LoggedFailure& failure, bool capturi
 
 }  // namespace
 
-CaptureWatch& CaptureWatch::instance() {
-  static support::Immortal<CaptureWatch> watch;
-  return *watch;
+bool takes_part(const DriverApi& driver, CUstream stream) {
+  if (stream == nullptr) return false;
+  return status_of(driver, stream).value_or(CU_STREAM_CAPTURE_STATUS_NONE) != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 void CaptureWatch::began(const DriverApi& driver, CUstream stream) {
@@ -89,14 +82,6 @@ void CaptureWatch::note_failure(const DriverApi& driver, const CallSite& site, C
   for (Entry& entry : entries_)
     if (entry.broken_by && entry.broken_by->stack.empty() && entry.broken_by->thread == thread_number())
       entry.broken_by->stack = stack;
-}
-
-bool CaptureWatch::Entry::is_of(CUstream other) const {
-  return stream == other && can_be_queried();
-}
-
-bool CaptureWatch::Entry::can_be_queried() const {
-  return stream != CU_STREAM_PER_THREAD || thread == thread_number();
 }
 
 bool CaptureWatch::blame(const DriverApi& driver, const CallSite& site, ErrorCode code) {

@@ -13,6 +13,8 @@
 #include "backend/call.h"
 #include "backend/capture_findings.h"
 #include "backend/cuda/driver_api.h"
+#include "backend/rules/call_stack.h"
+#include "support/immortal.h"
 
 // Finds the call that broke a capture, without CUPTI: any call of this library; other calls if the driver's error log
 // names them.
@@ -28,11 +30,14 @@ struct CallSite {
   bool has_stream = false;
 };
 
+/// True if the stream takes part in a capture. False for the legacy stream, which must not be queried.
+bool takes_part(const DriverApi& driver, CUstream stream);
+
 /// The captures begun by the backends of this process and not ended by them. While there is none, a failed call costs
 /// one more load; a successful call costs nothing. Thread-safe.
 class CaptureWatch {
  public:
-  static CaptureWatch& instance();
+  static CaptureWatch& instance() { return support::Immortal<CaptureWatch>::get(); }
 
   /// Adds a capture of the stream, begun by the calling thread.
   void began(const DriverApi& driver, CUstream stream);
@@ -50,8 +55,8 @@ class CaptureWatch {
  private:
   struct Entry {
     // The handle of the per-thread stream is another stream on each thread: only the capturing thread can query it.
-    bool is_of(CUstream other) const;
-    bool can_be_queried() const;
+    bool is_of(CUstream other) const { return stream == other && can_be_queried(); }
+    bool can_be_queried() const { return stream != CU_STREAM_PER_THREAD || thread == thread_number(); }
 
     CUstream stream;
     CUgraph graph;  // being captured to

@@ -4,14 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "support/immortal.h"
-
 namespace reprise::backend::cuda {
-
-ConditionalNodes& ConditionalNodes::instance() {
-  static support::Immortal<ConditionalNodes> nodes;
-  return *nodes;
-}
 
 void ConditionalNodes::added(CUgraphNode node, CUgraph graph, const ConditionalNodeParams& params) noexcept {
   const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/driver_api.h"
 #include "backend/types.h"
+#include "support/immortal.h"
 
 namespace reprise::backend::cuda {
 
@@ -16,7 +17,7 @@ namespace reprise::backend::cuda {
 /// was invalidated without notice: its nodes stay here, until a node gets the same address.
 class ConditionalNodes {
  public:
-  static ConditionalNodes& instance();
+  static ConditionalNodes& instance() { return support::Immortal<ConditionalNodes>::get(); }
 
   /// Notes a node. When out of host memory, its params stay unknown.
   void added(CUgraphNode node, CUgraph graph, const ConditionalNodeParams& params) noexcept;

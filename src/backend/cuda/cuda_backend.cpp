@@ -6,7 +6,6 @@
 #include <deque>
 
 #include "backend/check.h"
-#include "backend/cuda/error_log.h"
 #include "support/environment.h"
 #include "support/immortal.h"
 #include "support/process_end.h"
@@ -20,11 +19,9 @@ CUresult CudaBackend::primary_context(CUcontext* context) {
   const std::scoped_lock lock(primary_mutex_);
   *context = primary_.load(std::memory_order_relaxed);
   if (*context != nullptr) return CUDA_SUCCESS;
-  // Creating a context allocates; that must not break a capture on another device.
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
+  // Creating a context allocates, which must not break a capture on another device.
+  const RelaxedCaptureMode relaxed(*this);
   const CUresult retained = driver_.cuDevicePrimaryCtxRetain(context, device_);
-  (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
   if (retained == CUDA_SUCCESS) {
     support::watch_process_end();  // after the driver's own function of atexit(), which thus runs later
     primary_.store(*context, std::memory_order_release);
@@ -71,22 +68,10 @@ Result CudaBackend::note_failure(CallSite site, CUresult result) const {
   return Result::logged(to_result(result), is_consequence ? watch.first_error(driver_, site.stream) : std::string());
 }
 
-DeviceType CudaBackend::type() const noexcept {
-  return DeviceType::cuda;
-}
-
-int CudaBackend::index() const noexcept {
-  return index_;
-}
-
 std::string CudaBackend::device_name() const {
   std::array<char, 256> name{};
   const CUresult result = driver_.cuDeviceGetName(name.data(), static_cast<int>(name.size()), device_);
   return result == CUDA_SUCCESS ? name.data() : "CUDA device";
-}
-
-std::string CudaBackend::logged_error() const {
-  return latest_error(driver_);
 }
 
 Result CudaBackend::device_synchronize() {
@@ -94,12 +79,8 @@ Result CudaBackend::device_synchronize() {
 }
 
 Result CudaBackend::memory_info(MemoryInfo* info) {
-  return enter(Call::memory_info, [&] {
-    MemoryInfo known;
-    const CUresult result = driver_.cuMemGetInfo(&known.free, &known.total);
-    if (result == CUDA_SUCCESS) *info = known;
-    return result;
-  });
+  return enter_for<MemoryInfo>(Call::memory_info, info,
+                               [&](MemoryInfo* found) { return driver_.cuMemGetInfo(&found->free, &found->total); });
 }
 
 Result CudaBackend::stream_priority_range(int* least, int* greatest) {

@@ -2,14 +2,17 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "backend/backend.h"
 #include "backend/cuda/capture_watch.h"
-#include "backend/cuda/cuda_monitor.h"
 #include "backend/cuda/driver_api.h"
+#include "backend/cuda/error_log.h"
+#include "backend/monitor.h"
 
 namespace reprise::backend::cuda {
 
@@ -33,17 +36,25 @@ inline void* to_pointer(CUdeviceptr address) noexcept {
 ///
 /// Nothing is checked here that the driver checks. All state is either set once or locked: any thread may call.
 /// The calls are spread over cuda_backend_*.cpp by subject.
-class CudaBackend final : public Backend {
+///
+/// As its own monitor it observes this library's calls by CaptureWatch, all others and the times of nodes through
+/// CUPTI.
+class CudaBackend final : public Backend, public Monitor {
  public:
   /// \param driver outlives this object.
   /// \param device the device with the ordinal `index`.
   CudaBackend(const DriverApi& driver, CUdevice device, int index) : driver_(driver), device_(device), index_(index) {}
 
-  DeviceType type() const noexcept override;
-  int index() const noexcept override;
+  DeviceType type() const noexcept override { return DeviceType::cuda; }
+  int index() const noexcept override { return index_; }
   std::string device_name() const override;
-  std::string logged_error() const override;
-  Monitor& monitor() noexcept override { return monitor_; }
+  std::string logged_error() const override { return latest_error(driver_); }
+  Monitor& monitor() noexcept override { return *this; }
+  CaptureFindings describe_capture(StreamHandle stream) const override;
+  std::shared_ptr<void> watch_calls(std::string* why) override;
+  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
+  std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle template_graph, GraphExecHandle exec,
+                                                                  std::string* why) override;
 #define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
 #include "backend/calls.def"
 
@@ -71,6 +82,17 @@ class CudaBackend final : public Backend {
       return finish(site, std::forward<Body>(body)());
     return enter(site, std::forward<Body>(body));
   }
+  /// The same for a call that returns a value. The body gets a place for what the driver returns, which is written to
+  /// `to` if the call succeeds.
+  template <class Found, class To, class Body>
+  Result enter_for(CallSite site, To* to, const Body& body) {
+    return enter(site, [&] {
+      Found found{};
+      const CUresult result = body(&found);
+      if (result == CUDA_SUCCESS) *to = static_cast<To>(found);
+      return result;
+    });
+  }
   /// Makes the primary context current for a thread whose current context is `current`.
   CUresult make_current(CUcontext current, bool* pushed);
   CUresult primary_context(CUcontext* context);
@@ -82,6 +104,8 @@ class CudaBackend final : public Backend {
   }
   Result note_failure(CallSite site, CUresult result) const;
 
+  /// Cluster and cooperation of a kernel node.
+  CUresult kernel_attributes(CUgraphNode node, LaunchConfig* config) const;
   CUresult set_kernel_attributes(CUgraphNode node, const LaunchConfig& config) const;
   CUresult kernel_params(CUgraphNode node, KernelNodeParams* params) const;
   CUresult node_params(CUgraphNode node, CUgraphNodeType type, NodeParams* params) const;
@@ -95,7 +119,6 @@ class CudaBackend final : public Backend {
   const int index_;
   std::atomic<CUcontext> primary_ = nullptr;
   std::mutex primary_mutex_;  ///< held while the primary context is retained
-  CudaMonitor monitor_{driver_};
 };
 
 }  // namespace reprise::backend::cuda

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "backend/check.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cupti/cupti_watch.h"
 #include "backend/cuda/node_params.h"
 
-// Stream capture.
+// Stream capture, and what is observed of it.
 
 namespace reprise::backend::cuda {
 
@@ -14,13 +16,6 @@ static_assert(static_cast<int>(CaptureStatus::active) == CU_STREAM_CAPTURE_STATU
 static_assert(static_cast<int>(CaptureStatus::invalidated) == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 static_assert(static_cast<unsigned>(UpdateDependencies::add) == CU_STREAM_ADD_CAPTURE_DEPENDENCIES);
 static_assert(static_cast<unsigned>(UpdateDependencies::set) == CU_STREAM_SET_CAPTURE_DEPENDENCIES);
-
-namespace {
-bool still_captures(const DriverApi& driver, CUstream stream) {
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return driver.cuStreamIsCapturing(stream, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-}  // namespace
 
 Result CudaBackend::stream_begin_capture(StreamHandle stream, CaptureMode mode) {
   return enter({Call::stream_begin_capture, stream}, [&] {
@@ -46,7 +41,7 @@ Result CudaBackend::stream_end_capture(StreamHandle stream, GraphHandle* graph) 
   return enter({Call::stream_end_capture, stream}, [&] {
     CUgraph captured = nullptr;
     const CUresult result = driver_.cuStreamEndCapture(stream, &captured);
-    if (result == CUDA_SUCCESS || !still_captures(driver_, stream)) CaptureWatch::instance().ended(stream);
+    if (result == CUDA_SUCCESS || !takes_part(driver_, stream)) CaptureWatch::instance().ended(stream);
     *graph = captured;
     return result;
   });
@@ -100,6 +95,24 @@ Result CudaBackend::thread_exchange_capture_mode(CaptureMode* mode) {
   const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&exchanged);
   if (result == CUDA_SUCCESS) *mode = static_cast<CaptureMode>(exchanged);
   return finish(Call::thread_exchange_capture_mode, result);
+}
+
+CaptureFindings CudaBackend::describe_capture(StreamHandle stream) const {
+  std::optional<CaptureFindings> watched = describe_watched(stream);
+  if (watched && watched->broken_by) return *std::move(watched);
+  // The watch of all calls knows more, but perhaps not of this capture.
+  CaptureFindings known = CaptureWatch::instance().describe(driver_, stream);
+  if (!watched) return known;
+  watched->watched = true;
+  watched->broken_by = std::move(known.broken_by);
+  watched->notes.insert(watched->notes.end(), known.notes.begin(), known.notes.end());
+  return *std::move(watched);
+}
+
+std::shared_ptr<void> CudaBackend::watch_calls(std::string* why) {
+  // CUPTI prepares itself at the first subscription; that must not break a capture that is underway.
+  const RelaxedCaptureMode relaxed(*this);
+  return watch_through_cupti(why);
 }
 
 }  // namespace reprise::backend::cuda

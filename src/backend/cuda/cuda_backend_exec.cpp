@@ -47,11 +47,8 @@ Result CudaBackend::graph_instantiate(GraphExecHandle* exec, GraphHandle graph, 
   CUDA_GRAPH_INSTANTIATE_PARAMS params{};
   params.flags = static_cast<cuuint64_t>(flags);
   params.hUploadStream = upload_stream;
-  Result result = enter(Call::graph_instantiate, [&] {
-    CUgraphExec made = nullptr;
-    const CUresult instantiated = driver_.cuGraphInstantiateWithParams(&made, graph, &params);
-    if (instantiated == CUDA_SUCCESS) *exec = made;
-    return instantiated;
+  Result result = enter_for<CUgraphExec>(Call::graph_instantiate, exec, [&](CUgraphExec* made) {
+    return driver_.cuGraphInstantiateWithParams(made, graph, &params);
   });
   if (!result.failed()) return result;
   return Result::logged(result.code(), text(params.result_out));
@@ -85,12 +82,8 @@ Result CudaBackend::graph_node_set_enabled(GraphExecHandle exec, GraphNodeHandle
 }
 
 Result CudaBackend::graph_node_enabled(GraphExecHandle exec, GraphNodeHandle node, bool* enabled) {
-  return enter(Call::graph_node_enabled, [&] {
-    unsigned found = 0;
-    const CUresult result = driver_.cuGraphNodeGetEnabled(exec, node, &found);
-    if (result == CUDA_SUCCESS) *enabled = found != 0;
-    return result;
-  });
+  return enter_for<unsigned>(Call::graph_node_enabled, enabled,
+                             [&](unsigned* found) { return driver_.cuGraphNodeGetEnabled(exec, node, found); });
 }
 
 }  // namespace reprise::backend::cuda

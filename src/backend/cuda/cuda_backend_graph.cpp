@@ -51,12 +51,7 @@ CUresult for_each_kind(std::span<const Edge> sorted, F&& f) {
 }  // namespace
 
 Result CudaBackend::graph_create(GraphHandle* graph) {
-  return enter(Call::graph_create, [&] {
-    CUgraph made = nullptr;
-    const CUresult result = driver_.cuGraphCreate(&made, 0);
-    if (result == CUDA_SUCCESS) *graph = made;
-    return result;
-  });
+  return enter_for<CUgraph>(Call::graph_create, graph, [&](CUgraph* made) { return driver_.cuGraphCreate(made, 0); });
 }
 
 Result CudaBackend::graph_destroy(GraphHandle graph) {
@@ -68,20 +63,12 @@ Result CudaBackend::graph_destroy(GraphHandle graph) {
 }
 
 Result CudaBackend::graph_clone(GraphHandle* clone, GraphHandle graph) {
-  return enter(Call::graph_clone, [&] {
-    CUgraph made = nullptr;
-    const CUresult result = driver_.cuGraphClone(&made, graph);
-    if (result == CUDA_SUCCESS) *clone = made;
-    return result;
-  });
+  return enter_for<CUgraph>(Call::graph_clone, clone, [&](CUgraph* made) { return driver_.cuGraphClone(made, graph); });
 }
 
 Result CudaBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHandle original, GraphHandle clone) {
-  return enter(Call::graph_node_find_in_clone, [&] {
-    CUgraphNode node = nullptr;
-    const CUresult result = driver_.cuGraphNodeFindInClone(&node, original, clone);
-    if (result == CUDA_SUCCESS) *found = node;
-    return result;
+  return enter_for<CUgraphNode>(Call::graph_node_find_in_clone, found, [&](CUgraphNode* node) {
+    return driver_.cuGraphNodeFindInClone(node, original, clone);
   });
 }
 
@@ -151,13 +138,11 @@ Result CudaBackend::graph_remove_dependencies(GraphHandle graph, std::span<const
 
 Result CudaBackend::graph_conditional_handle_create(ConditionalHandle* handle, GraphHandle graph,
                                                     unsigned default_value) {
-  return enter(Call::graph_conditional_handle_create, [&] {
-    CUgraphConditionalHandle made = 0;
-    const CUresult result = driver_.cuGraphConditionalHandleCreate(
-        &made, graph, primary_.load(std::memory_order_relaxed), default_value, CU_GRAPH_COND_ASSIGN_DEFAULT);
-    if (result == CUDA_SUCCESS) *handle = made;
-    return result;
-  });
+  return enter_for<CUgraphConditionalHandle>(
+      Call::graph_conditional_handle_create, handle, [&](CUgraphConditionalHandle* made) {
+        return driver_.cuGraphConditionalHandleCreate(made, graph, primary_.load(std::memory_order_relaxed),
+                                                      default_value, CU_GRAPH_COND_ASSIGN_DEFAULT);
+      });
 }
 
 Result CudaBackend::graph_debug_dot_print(GraphHandle graph, const char* path, DotFlags flags) {
@@ -167,12 +152,8 @@ Result CudaBackend::graph_debug_dot_print(GraphHandle graph, const char* path, D
 
 Result CudaBackend::user_object_create(UserObjectHandle* handle, void* object, void (*destroy)(void*),
                                        unsigned references) {
-  return enter(Call::user_object_create, [&] {
-    CUuserObject made = nullptr;
-    const CUresult result =
-        driver_.cuUserObjectCreate(&made, object, destroy, references, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
-    if (result == CUDA_SUCCESS) *handle = made;
-    return result;
+  return enter_for<CUuserObject>(Call::user_object_create, handle, [&](CUuserObject* made) {
+    return driver_.cuUserObjectCreate(made, object, destroy, references, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
   });
 }
 

@@ -45,13 +45,9 @@ Result CudaBackend::memory_pool_trim(std::size_t bytes_to_keep) {
 }
 
 Result CudaBackend::pinned_allocate(void** pointer, std::size_t bytes) {
-  return enter(Call::pinned_allocate, [&] {
-    void* memory = nullptr;
-    // With unified addressing every device can use it, with any flags.
-    const CUresult result = driver_.cuMemHostAlloc(&memory, bytes, 0);
-    if (result == CUDA_SUCCESS) *pointer = memory;
-    return result;
-  });
+  // With unified addressing every device can use it, with any flags.
+  return enter_for<void*>(Call::pinned_allocate, pointer,
+                          [&](void** memory) { return driver_.cuMemHostAlloc(memory, bytes, 0); });
 }
 
 Result CudaBackend::pinned_free(void* pointer) {

@@ -30,30 +30,32 @@ std::string lack_of(int version, const NodeParams& params) {
   return is_newer ? branches_unavailable(version) : std::string();
 }
 
-CUlaunchAttributeValue cluster_value(const Dim3& cluster) {
-  CUlaunchAttributeValue value{};
-  value.clusterDim = {cluster.x, cluster.y, cluster.z};
-  return value;
-}
-
 }  // namespace
 
-CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig& config) const {
+CUresult CudaBackend::kernel_attributes(CUgraphNode node, LaunchConfig* config) const {
   CUlaunchAttributeValue cluster{}, cooperative{};
   CUresult result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &cluster);
   if (result != CUDA_SUCCESS) return result;
   result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
   if (result != CUDA_SUCCESS) return result;
   // The driver writes zeros if no cluster was requested.
-  const Dim3 now =
-      cluster.clusterDim.x == 0 ? Dim3{} : Dim3{cluster.clusterDim.x, cluster.clusterDim.y, cluster.clusterDim.z};
-  if (now != config.cluster) {
-    const CUlaunchAttributeValue value = cluster_value(config.cluster);
-    result = driver_.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value);
+  if (cluster.clusterDim.x != 0) config->cluster = {cluster.clusterDim.x, cluster.clusterDim.y, cluster.clusterDim.z};
+  config->cooperative = cooperative.cooperative != 0;
+  return result;
+}
+
+CUresult CudaBackend::set_kernel_attributes(CUgraphNode node, const LaunchConfig& config) const {
+  LaunchConfig now;
+  CUresult result = kernel_attributes(node, &now);
+  if (result != CUDA_SUCCESS) return result;
+  if (now.cluster != config.cluster) {
+    CUlaunchAttributeValue cluster{};
+    cluster.clusterDim = {config.cluster.x, config.cluster.y, config.cluster.z};
+    result = driver_.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &cluster);
     if (result != CUDA_SUCCESS) return result;
   }
-  if ((cooperative.cooperative != 0) == config.cooperative) return CUDA_SUCCESS;
-  cooperative = {};
+  if (now.cooperative == config.cooperative) return CUDA_SUCCESS;
+  CUlaunchAttributeValue cooperative{};
   cooperative.cooperative = config.cooperative ? 1 : 0;
   return driver_.cuGraphKernelNodeSetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
 }
@@ -94,12 +96,8 @@ Result CudaBackend::graph_destroy_node(GraphNodeHandle node) {
 }
 
 Result CudaBackend::graph_node_type(GraphNodeHandle node, NodeType* type) {
-  return enter(Call::graph_node_type, [&] {
-    CUgraphNodeType found = CU_GRAPH_NODE_TYPE_EMPTY;
-    const CUresult result = driver_.cuGraphNodeGetType(node, &found);
-    if (result == CUDA_SUCCESS) *type = static_cast<NodeType>(found);
-    return result;
-  });
+  return enter_for<CUgraphNodeType>(Call::graph_node_type, type,
+                                    [&](CUgraphNodeType* found) { return driver_.cuGraphNodeGetType(node, found); });
 }
 
 CUresult CudaBackend::kernel_params(CUgraphNode node, KernelNodeParams* params) const {
@@ -108,19 +106,12 @@ CUresult CudaBackend::kernel_params(CUgraphNode node, KernelNodeParams* params) 
   // A node made from a kernel of a library refers to that; every device has its own function for it.
   if (result == CUDA_SUCCESS && kernel.func == nullptr && kernel.kern != nullptr)
     result = driver_.cuKernelGetFunction(&kernel.func, kernel.kern);
-  CUlaunchAttributeValue cluster{}, cooperative{};
-  if (result == CUDA_SUCCESS)
-    result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &cluster);
-  if (result == CUDA_SUCCESS)
-    result = driver_.cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &cooperative);
+  if (result == CUDA_SUCCESS) result = kernel_attributes(node, &params->config);
   if (result != CUDA_SUCCESS) return result;
   params->function = kernel.func;
   params->config.grid = {kernel.gridDimX, kernel.gridDimY, kernel.gridDimZ};
   params->config.block = {kernel.blockDimX, kernel.blockDimY, kernel.blockDimZ};
   params->config.shared_bytes = kernel.sharedMemBytes;
-  if (cluster.clusterDim.x != 0)
-    params->config.cluster = {cluster.clusterDim.x, cluster.clusterDim.y, cluster.clusterDim.z};
-  params->config.cooperative = cooperative.cooperative != 0;
   params->params = kernel.kernelParams;
   params->extra = kernel.extra;
   return result;

@@ -15,11 +15,8 @@ static_assert(static_cast<unsigned>(EventUseFlags::ordering) == CU_EVENT_WAIT_DE
 static_assert(static_cast<unsigned>(EventUseFlags::external) == CU_EVENT_WAIT_EXTERNAL);
 
 Result CudaBackend::stream_create(StreamHandle* stream, StreamFlags flags, int priority) {
-  return enter(Call::stream_create, [&] {
-    CUstream made = nullptr;
-    const CUresult result = driver_.cuStreamCreateWithPriority(&made, static_cast<unsigned>(flags), priority);
-    if (result == CUDA_SUCCESS) *stream = made;
-    return result;
+  return enter_for<CUstream>(Call::stream_create, stream, [&](CUstream* made) {
+    return driver_.cuStreamCreateWithPriority(made, static_cast<unsigned>(flags), priority);
   });
 }
 
@@ -45,12 +42,8 @@ Result CudaBackend::stream_priority(StreamHandle stream, int* priority) {
 }
 
 Result CudaBackend::stream_id(StreamHandle stream, std::uint64_t* id) {
-  return enter({Call::stream_id, stream}, [&] {
-    unsigned long long number = 0;
-    const CUresult result = driver_.cuStreamGetId(stream, &number);
-    if (result == CUDA_SUCCESS) *id = number;
-    return result;
-  });
+  return enter_for<unsigned long long>(
+      {Call::stream_id, stream}, id, [&](unsigned long long* number) { return driver_.cuStreamGetId(stream, number); });
 }
 
 Result CudaBackend::stream_synchronize(StreamHandle stream) {
@@ -67,12 +60,8 @@ Result CudaBackend::stream_wait_event(StreamHandle stream, EventHandle event, Ev
 }
 
 Result CudaBackend::event_create(EventHandle* event, EventFlags flags) {
-  return enter(Call::event_create, [&] {
-    CUevent made = nullptr;
-    const CUresult result = driver_.cuEventCreate(&made, static_cast<unsigned>(flags));
-    if (result == CUDA_SUCCESS) *event = made;
-    return result;
-  });
+  return enter_for<CUevent>(Call::event_create, event,
+                            [&](CUevent* made) { return driver_.cuEventCreate(made, static_cast<unsigned>(flags)); });
 }
 
 Result CudaBackend::event_destroy(EventHandle event) {
@@ -93,12 +82,8 @@ Result CudaBackend::event_synchronize(EventHandle event) {
 }
 
 Result CudaBackend::event_elapsed_ms(float* milliseconds, EventHandle start, EventHandle end) {
-  return enter(Call::event_elapsed_ms, [&] {
-    float elapsed = 0;
-    const CUresult result = driver_.cuEventElapsedTime(&elapsed, start, end);
-    if (result == CUDA_SUCCESS) *milliseconds = elapsed;
-    return result;
-  });
+  return enter_for<float>(Call::event_elapsed_ms, milliseconds,
+                          [&](float* elapsed) { return driver_.cuEventElapsedTime(elapsed, start, end); });
 }
 
 }  // namespace reprise::backend::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
+#include "backend/check.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/own_records.h"
 
@@ -98,12 +99,8 @@ Result CudaBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* 
   if (kernel.cuda_function == nullptr) return {ErrorCode::invalid_device_function, "nvcc did not compile the kernel"};
   FunctionHandle found = nullptr;
   Result entered = enter(Call::kernel_function, [&] {
-    // The first use of a kernel may load it, which must not break a capture.
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (const CUresult result = driver_.cuThreadExchangeStreamCaptureMode(&mode); result != CUDA_SUCCESS) return result;
-    const auto result = static_cast<CUresult>(kernel.cuda_function(kernel, &found));
-    (void)driver_.cuThreadExchangeStreamCaptureMode(&mode);
-    return result;
+    const RelaxedCaptureMode relaxed(*this);  // the first use of a kernel may load it, which must not break a capture
+    return static_cast<CUresult>(kernel.cuda_function(kernel, &found));
   });
   if (entered.failed()) return entered;
   // First what may throw bad_alloc: a function that the record has is never added again. Not within enter(), which

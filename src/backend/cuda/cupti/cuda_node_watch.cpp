@@ -4,8 +4,9 @@
 #include <utility>
 #include <variant>
 
+#include "backend/check.h"
 #include "backend/cuda/conditional_nodes.h"
-#include "backend/cuda/cuda_monitor.h"
+#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/cupti/cupti_nodes.h"
 
 // The nodes of a template, to be timed or named.
@@ -61,23 +62,6 @@ CUresult find_nodes(const DriverApi& driver, GraphHandle graph, WatchedNodes& fo
   return result;
 }
 
-// CUPTI initialises itself at the first use; that must not break a capture of other code.
-class InRelaxedMode {
- public:
-  explicit InRelaxedMode(const DriverApi& driver)
-      : driver_(driver), exchanged_(driver_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS) {}
-  ~InRelaxedMode() {
-    if (exchanged_) (void)driver_.cuThreadExchangeStreamCaptureMode(&mode_);
-  }
-  InRelaxedMode(const InRelaxedMode&) = delete;
-  InRelaxedMode& operator=(const InRelaxedMode&) = delete;
-
- private:
-  const DriverApi& driver_;
-  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const bool exchanged_;
-};
-
 std::optional<NodeIds> node_ids_from_driver(const DriverApi& driver, const std::vector<WatchedNode>& nodes,
                                             GraphExecHandle exec, std::string* why) {
   NodeIds ids;
@@ -108,9 +92,9 @@ std::unordered_map<std::uint32_t, WatchedNode> nodes_by_number(const WatchedNode
   return found;
 }
 
-std::shared_ptr<NodeWatch> CudaMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
+std::shared_ptr<NodeWatch> CudaBackend::watch_nodes(GraphHandle template_graph, GraphExecHandle exec,
                                                     std::string* why) {
-  const InRelaxedMode relaxed(driver_);
+  const RelaxedCaptureMode relaxed(*this);  // CUPTI initialises itself, which must not break a capture of other code
   WatchedNodes nodes;
   bool all_known = true;
   const CUresult result = find_nodes(driver_, template_graph, nodes, &all_known);
@@ -120,9 +104,9 @@ std::shared_ptr<NodeWatch> CudaMonitor::watch_nodes(GraphHandle template_graph, 
   return nullptr;
 }
 
-std::unordered_map<GraphNodeHandle, std::uint64_t> CudaMonitor::profiler_ids(GraphHandle template_graph,
+std::unordered_map<GraphNodeHandle, std::uint64_t> CudaBackend::profiler_ids(GraphHandle template_graph,
                                                                              GraphExecHandle exec, std::string* why) {
-  const InRelaxedMode relaxed(driver_);
+  const RelaxedCaptureMode relaxed(*this);  // CUPTI initialises itself, which must not break a capture of other code
   WatchedNodes nodes;
   bool all_known = true;
   std::unordered_map<GraphNodeHandle, std::uint64_t> found;

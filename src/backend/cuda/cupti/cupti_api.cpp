@@ -6,7 +6,6 @@
 #include <fstream>
 #include <mutex>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "backend/reported_version.h"
@@ -79,29 +78,34 @@ void* open_library(std::string* why) {
   return nullptr;
 }
 
+// Looks up functions of a library, and keeps the name of the first that is missing.
+struct Lookup {
+  void* library;
+  const char* missing = nullptr;
+
+  template <class Function>
+  void operator()(const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    if (function == nullptr && missing == nullptr) missing = name;
+  }
+};
+
 // The first function that is missing; null if none is.
 const char* find_functions(void* library, CuptiApi& api) {
-  const auto find = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    return function != nullptr;
-  };
 #if CUPTI_API_VERSION >= 130000
-  find("cuptiSubscribe_v2", api.subscribe_v2);
+  Lookup{library}("cuptiSubscribe_v2", api.subscribe_v2);  // may be missing
 #endif
-  if (!find("cuptiSubscribe", api.subscribe)) return "cuptiSubscribe";
-  if (!find("cuptiUnsubscribe", api.unsubscribe)) return "cuptiUnsubscribe";
-  if (!find("cuptiEnableDomain", api.enable_domain)) return "cuptiEnableDomain";
-  if (!find("cuptiGetResultString", api.result_string)) return "cuptiGetResultString";
-  return nullptr;
+  Lookup find{library};
+  find("cuptiSubscribe", api.subscribe);
+  find("cuptiUnsubscribe", api.unsubscribe);
+  find("cuptiEnableDomain", api.enable_domain);
+  find("cuptiGetResultString", api.result_string);
+  return find.missing;
 }
 
 // As above.
 const char* find_activities(void* library, CuptiApi& api) {
-  const char* missing = nullptr;
-  const auto find = [&](const char* name, auto& function) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-    if (function == nullptr && missing == nullptr) missing = name;
-  };
+  Lookup find{library};
   find("cuptiActivityRegisterCallbacks", api.register_buffers);
   find("cuptiActivityEnable", api.enable_activity);
   find("cuptiActivityDisable", api.disable_activity);
@@ -110,7 +114,7 @@ const char* find_activities(void* library, CuptiApi& api) {
   find("cuptiActivityGetNumDroppedRecords", api.dropped_records);
   find("cuptiGetGraphNodeId", api.graph_node_id);
   find("cuptiGetGraphExecId", api.graph_exec_id);
-  return missing;
+  return find.missing;
 }
 
 OpenedCupti open_cupti() {
@@ -138,6 +142,12 @@ OpenedCupti open_cupti() {
 }
 
 }  // namespace
+
+std::string failure_text(const OpenedCupti& cupti, const char* call, CUptiResult result) {
+  const char* text = nullptr;
+  if (cupti.api.result_string(result, &text) != CUPTI_SUCCESS || text == nullptr) text = "unknown";
+  return text::format("{} of {} returned {} ({})", call, cupti.file, static_cast<int>(result), text);
+}
 
 OpenedCupti loaded_cupti() {
   void* const library = loaded_library();

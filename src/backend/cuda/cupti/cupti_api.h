@@ -44,6 +44,9 @@ struct OpenedCupti {
 /// is kept for the process; a failure is retried.
 OpenedCupti opened_cupti();
 
+/// The failure of a call, as "cuptiSubscribe of libcupti.so.13 returned 1 (reason)".
+std::string failure_text(const OpenedCupti& cupti, const char* call, CUptiResult result);
+
 /// As opened_cupti(), if CUPTI is loaded in the process already.
 OpenedCupti loaded_cupti();
 

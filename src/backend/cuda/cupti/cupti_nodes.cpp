@@ -44,11 +44,6 @@ struct Collector {
   std::unordered_map<std::uint32_t, std::vector<Record>> records;  // of the watched executables
 };
 
-Collector& collector() {
-  static support::Immortal<Collector> the_collector;
-  return *the_collector;
-}
-
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   constexpr std::size_t size = 1 << 20;
   constexpr std::size_t alignment = 8;
@@ -60,7 +55,7 @@ void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t
 template <class Activity>
 void keep(const CUpti_Activity& activity, const char* name) {
   const auto& of_node = reinterpret_cast<const Activity&>(activity);
-  Collector& to = collector();
+  Collector& to = support::Immortal<Collector>::get();
   const std::scoped_lock lock(to.mutex);
   const auto watched = to.records.find(of_node.graphId);
   if (watched == to.records.end() || of_node.end == 0) return;  // 0: it is not over
@@ -91,27 +86,22 @@ void keep(const CUpti_Activity& activity) {
 void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t, std::size_t valid) noexcept {
   try {
     CUpti_Activity* activity = nullptr;
-    while (collector().api.next_record(buffer, valid, &activity) == CUPTI_SUCCESS) keep(*activity);
+    while (support::Immortal<Collector>::get().api.next_record(buffer, valid, &activity) == CUPTI_SUCCESS)
+      keep(*activity);
   } catch (...) {
   }
   std::free(buffer);
-}
-
-std::string failure(const OpenedCupti& cupti, const char* call, CUptiResult result) {
-  const char* text = nullptr;
-  if (cupti.api.result_string(result, &text) != CUPTI_SUCCESS || text == nullptr) text = "unknown";
-  return text::format("{} of {} returned {} ({})", call, cupti.file, static_cast<int>(result), text);
 }
 
 // Returns the reason, without a full stop, if activities cannot be enabled. With `enabling` held, as the next one.
 std::string enable(Collector& to, const OpenedCupti& cupti) {
   if (to.api.next_record == nullptr) to.api = cupti.api;  // once: a late buffer may be read meanwhile
   if (const CUptiResult result = to.api.register_buffers(&give_buffer, &take_buffer); result != CUPTI_SUCCESS)
-    return failure(cupti, "cuptiActivityRegisterCallbacks", result);
+    return failure_text(cupti, "cuptiActivityRegisterCallbacks", result);
   for (std::size_t i = 0; i < kinds.size(); ++i)
     if (const CUptiResult result = to.api.enable_activity(kinds[i]); result != CUPTI_SUCCESS) {
       while (i > 0) (void)to.api.disable_activity(kinds[--i]);
-      return failure(cupti, "cuptiActivityEnable", result);
+      return failure_text(cupti, "cuptiActivityEnable", result);
     }
   return {};
 }
@@ -139,13 +129,13 @@ std::optional<NodeIds> ids_from(const OpenedCupti& cupti, const std::vector<Watc
   }
   NodeIds ids;
   if (const CUptiResult result = cupti.api.graph_exec_id(exec, &ids.exec); result != CUPTI_SUCCESS) {
-    *why = failure(cupti, "cuptiGetGraphExecId", result);
+    *why = failure_text(cupti, "cuptiGetGraphExecId", result);
     return std::nullopt;
   }
   for (const WatchedNode& node : nodes)
     if (const CUptiResult result = cupti.api.graph_node_id(node.node, &ids.nodes.emplace_back());
         result != CUPTI_SUCCESS) {
-      *why = failure(cupti, "cuptiGetGraphNodeId", result);
+      *why = failure_text(cupti, "cuptiGetGraphNodeId", result);
       return std::nullopt;
     }
   return ids;
@@ -161,7 +151,7 @@ class CuptiNodeWatch final : public NodeWatch {
 
   ~CuptiNodeWatch() override {
     if (!began_) return;
-    Collector& from = collector();
+    Collector& from = support::Immortal<Collector>::get();
     {
       const std::scoped_lock lock(from.mutex);
       from.records.erase(exec_);
@@ -172,7 +162,7 @@ class CuptiNodeWatch final : public NodeWatch {
 
   /// Returns the reason, without a full stop, if it cannot begin.
   std::string begin(const OpenedCupti& cupti) {
-    Collector& to = collector();
+    Collector& to = support::Immortal<Collector>::get();
     const std::scoped_lock lock(to.enabling);
     if (to.users == 0)
       if (std::string why = enable(to, cupti); !why.empty()) return why;
@@ -184,7 +174,7 @@ class CuptiNodeWatch final : public NodeWatch {
   }
 
   std::vector<NodeTime> take(std::vector<std::string>* notes) override {
-    Collector& from = collector();
+    Collector& from = support::Immortal<Collector>::get();
     flush(from, notes);
     std::vector<Record> records;
     {
@@ -220,7 +210,7 @@ class CuptiNodeWatch final : public NodeWatch {
 
   // The number of nodes of the last launch that have records.
   std::size_t nodes_with_records() const {
-    Collector& from = collector();
+    Collector& from = support::Immortal<Collector>::get();
     const std::scoped_lock lock(from.mutex);
     const std::vector<Record>& records = from.records[exec_];
     std::uint32_t last = 0;

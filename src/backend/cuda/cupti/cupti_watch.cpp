@@ -129,11 +129,6 @@ void on_call(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void
 } catch (...) {
 }
 
-std::string text_of(const CuptiApi& api, CUptiResult result) {
-  const char* text = nullptr;
-  return api.result_string(result, &text) == CUPTI_SUCCESS && text != nullptr ? text : "unknown";
-}
-
 // The holder of the subscriber, as far as CUPTI names it.
 std::string other_tool([[maybe_unused]] const CuptiApi& api) {
 #if CUPTI_API_VERSION >= 130000
@@ -168,14 +163,8 @@ struct Subscription {
   CUpti_SubscriberHandle subscriber = nullptr;
 };
 
-Subscription& subscription() {
-  static support::Immortal<Subscription> the_subscription;
-  return *the_subscription;
-}
-
 std::string failure(const CuptiPurpose& purpose, const OpenedCupti& cupti, const char* call, CUptiResult result) {
-  return text::format("{}: {} of {} returned {} ({}).", purpose.impossible, call, cupti.file, static_cast<int>(result),
-                      text_of(cupti.api, result));
+  return text::format("{}: {}.", purpose.impossible, failure_text(cupti, call, result));
 }
 
 // Returns the reason as a sentence if it is not possible. With the mutex held, as the next ones.
@@ -214,7 +203,7 @@ void stop_callbacks(const Subscription& held) {
 }
 
 void unwatch() {
-  Subscription& held = subscription();
+  Subscription& held = support::Immortal<Subscription>::get();
   const std::scoped_lock lock(held.mutex);
   const bool last = --held.watchers == 0;
   if (last) stop_callbacks(held);
@@ -225,7 +214,7 @@ void unwatch() {
 }  // namespace
 
 std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why) {
-  Subscription& held = subscription();
+  Subscription& held = support::Immortal<Subscription>::get();
   const std::scoped_lock lock(held.mutex);
   *why = hold(held, purpose);
   if (!why->empty()) return nullptr;
@@ -237,7 +226,7 @@ std::shared_ptr<void> hold_cupti(const CuptiPurpose& purpose, std::string* why) 
 
 std::shared_ptr<void> watch_through_cupti(std::string* why) {
   constexpr CuptiPurpose purpose{"Calls of CUDA cannot be watched", "calls of CUDA are not watched"};
-  Subscription& held = subscription();
+  Subscription& held = support::Immortal<Subscription>::get();
   const std::scoped_lock lock(held.mutex);
   *why = hold(held, purpose);
   if (!why->empty()) return nullptr;

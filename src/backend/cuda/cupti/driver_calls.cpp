@@ -10,123 +10,6 @@
 namespace reprise::backend::cuda {
 namespace {
 
-// Work on a stream parameter. Each has a variant in which a null stream is the calling thread's (_ptsz).
-#define REPRISE_STREAM_WORK(X)               \
-  X(cuMemcpyAsync, hStream)                  \
-  X(cuMemcpyPeerAsync, hStream)              \
-  X(cuMemcpyHtoDAsync_v2, hStream)           \
-  X(cuMemcpyDtoHAsync_v2, hStream)           \
-  X(cuMemcpyDtoDAsync_v2, hStream)           \
-  X(cuMemcpyHtoAAsync_v2, hStream)           \
-  X(cuMemcpyAtoHAsync_v2, hStream)           \
-  X(cuMemcpy2DAsync_v2, hStream)             \
-  X(cuMemcpy3DAsync_v2, hStream)             \
-  X(cuMemcpy3DPeerAsync, hStream)            \
-  X(cuMemsetD8Async, hStream)                \
-  X(cuMemsetD16Async, hStream)               \
-  X(cuMemsetD32Async, hStream)               \
-  X(cuMemsetD2D8Async, hStream)              \
-  X(cuMemsetD2D16Async, hStream)             \
-  X(cuMemsetD2D32Async, hStream)             \
-  X(cuMemMapArrayAsync, hStream)             \
-  X(cuMemAllocAsync, hStream)                \
-  X(cuMemAllocFromPoolAsync, hStream)        \
-  X(cuMemFreeAsync, hStream)                 \
-  X(cuMemPrefetchAsync, hStream)             \
-  X(cuMemPrefetchAsync_v2, hStream)          \
-  X(cuStreamAddCallback, hStream)            \
-  X(cuStreamAttachMemAsync, hStream)         \
-  X(cuSignalExternalSemaphoresAsync, stream) \
-  X(cuWaitExternalSemaphoresAsync, stream)   \
-  X(cuStreamWaitValue32, stream)             \
-  X(cuStreamWaitValue32_v2, stream)          \
-  X(cuStreamWaitValue64, stream)             \
-  X(cuStreamWaitValue64_v2, stream)          \
-  X(cuStreamWriteValue32, stream)            \
-  X(cuStreamWriteValue32_v2, stream)         \
-  X(cuStreamWriteValue64, stream)            \
-  X(cuStreamWriteValue64_v2, stream)         \
-  X(cuStreamBatchMemOp, stream)              \
-  X(cuStreamBatchMemOp_v2, stream)           \
-  X(cuLaunchKernel, hStream)                 \
-  X(cuLaunchCooperativeKernel, hStream)      \
-  X(cuLaunchHostFunc, hStream)               \
-  X(cuGraphLaunch, hStream)
-
-// The same of newer headers.
-#if CUDA_VERSION >= 12080
-#define REPRISE_STREAM_WORK_OF_12_8(X) \
-  X(cuMemcpyBatchAsync, hStream)       \
-  X(cuMemcpy3DBatchAsync, hStream)     \
-  X(cuMemBatchDecompressAsync, stream)
-#else
-#define REPRISE_STREAM_WORK_OF_12_8(X)
-#endif
-#if CUDA_VERSION >= 13000
-#define REPRISE_STREAM_WORK_OF_13_0(X) \
-  X(cuMemcpyBatchAsync_v2, hStream)    \
-  X(cuMemcpy3DBatchAsync_v2, hStream)  \
-  X(cuMemPrefetchBatchAsync, hStream)  \
-  X(cuMemDiscardBatchAsync, hStream)   \
-  X(cuMemDiscardAndPrefetchBatchAsync, hStream)
-#else
-#define REPRISE_STREAM_WORK_OF_13_0(X)
-#endif
-
-// Work on the default stream: the legacy one, or the calling thread's (_ptds).
-#define REPRISE_DEFAULT_STREAM_WORK(X) \
-  X(cuMemcpy)                          \
-  X(cuMemcpyPeer)                      \
-  X(cuMemcpyHtoD_v2)                   \
-  X(cuMemcpyDtoH_v2)                   \
-  X(cuMemcpyDtoD_v2)                   \
-  X(cuMemcpyDtoA_v2)                   \
-  X(cuMemcpyAtoD_v2)                   \
-  X(cuMemcpyHtoA_v2)                   \
-  X(cuMemcpyAtoH_v2)                   \
-  X(cuMemcpyAtoA_v2)                   \
-  X(cuMemcpy2D_v2)                     \
-  X(cuMemcpy2DUnaligned_v2)            \
-  X(cuMemcpy3D_v2)                     \
-  X(cuMemcpy3DPeer)                    \
-  X(cuMemsetD8_v2)                     \
-  X(cuMemsetD16_v2)                    \
-  X(cuMemsetD32_v2)                    \
-  X(cuMemsetD2D8_v2)                   \
-  X(cuMemsetD2D16_v2)                  \
-  X(cuMemsetD2D32_v2)
-
-// Takes a stream, but is no work: nothing is missing in a graph.
-#define REPRISE_STREAM_USE(X)             \
-  X(cuStreamGetPriority)                  \
-  X(cuStreamGetFlags)                     \
-  X(cuStreamGetId)                        \
-  X(cuStreamGetCtx)                       \
-  X(cuStreamGetAttribute)                 \
-  X(cuStreamSetAttribute)                 \
-  X(cuStreamUpdateCaptureDependencies)    \
-  X(cuStreamUpdateCaptureDependencies_v2) \
-  X(cuStreamWaitEvent)                    \
-  X(cuStreamQuery)                        \
-  X(cuStreamSynchronize)                  \
-  X(cuEventRecord)                        \
-  X(cuEventRecordWithFlags)               \
-  X(cuGraphUpload)
-
-#if CUDA_VERSION >= 12080
-#define REPRISE_STREAM_USE_OF_12_8(X) \
-  X(cuStreamGetCtx_v2)                \
-  X(cuStreamGetDevice)
-#else
-#define REPRISE_STREAM_USE_OF_12_8(X)
-#endif
-
-#define REPRISE_CAPTURE_QUERIES(X) \
-  X(cuStreamIsCapturing)           \
-  X(cuStreamGetCaptureInfo)        \
-  X(cuStreamGetCaptureInfo_v2)     \
-  X(cuStreamGetCaptureInfo_v3)
-
 using Kind = DriverCall::Kind;
 
 // The stream parameter of a call.
@@ -142,32 +25,120 @@ using Table = std::array<Entry, CUPTI_DRIVER_TRACE_CBID_SIZE>;
 
 // The names are pasted, because cuda.h makes macros of many of them.
 #define REPRISE_ENTRY(kind, name, member) \
-  table[CUPTI_DRIVER_TRACE_CBID_##name] = {kind, Place::parameter, false, offsetof(name##_params, member)};
+  table[CUPTI_DRIVER_TRACE_CBID_##name] = {kind, Place::parameter, false, offsetof(name##_params, member)}
 #define REPRISE_BOTH(kind, name, member) \
-  REPRISE_ENTRY(kind, name, member)      \
-  table[CUPTI_DRIVER_TRACE_CBID_##name##_ptsz] = {kind, Place::parameter, true, offsetof(name##_ptsz_params, member)};
+  REPRISE_ENTRY(kind, name, member);     \
+  table[CUPTI_DRIVER_TRACE_CBID_##name##_ptsz] = {kind, Place::parameter, true, offsetof(name##_ptsz_params, member)}
 #define REPRISE_WORK(name, member) REPRISE_BOTH(Kind::work, name, member)
 #define REPRISE_USE(name) REPRISE_BOTH(Kind::other, name, hStream)
 #define REPRISE_QUERY(name) REPRISE_BOTH(Kind::query, name, hStream)
 #define REPRISE_DEFAULT(name)                                                            \
   table[CUPTI_DRIVER_TRACE_CBID_##name] = {Kind::work, Place::default_stream, false, 0}; \
-  table[CUPTI_DRIVER_TRACE_CBID_##name##_ptds] = {Kind::work, Place::default_stream, true, 0};
+  table[CUPTI_DRIVER_TRACE_CBID_##name##_ptds] = {Kind::work, Place::default_stream, true, 0}
 
 constexpr Table make_table() {
   Table table{};
-  REPRISE_STREAM_WORK(REPRISE_WORK)
-  REPRISE_STREAM_WORK_OF_12_8(REPRISE_WORK)
-  REPRISE_STREAM_WORK_OF_13_0(REPRISE_WORK)
-  REPRISE_DEFAULT_STREAM_WORK(REPRISE_DEFAULT)
-  REPRISE_STREAM_USE(REPRISE_USE)
-  REPRISE_STREAM_USE_OF_12_8(REPRISE_USE)
-  REPRISE_CAPTURE_QUERIES(REPRISE_QUERY)
-  REPRISE_BOTH(Kind::capture, cuStreamBeginCapture, hStream)
-  REPRISE_BOTH(Kind::capture, cuStreamBeginCapture_v2, hStream)
-  REPRISE_BOTH(Kind::capture, cuStreamBeginCaptureToGraph, hStream)
-  REPRISE_BOTH(Kind::end_capture, cuStreamEndCapture, hStream)
-  REPRISE_ENTRY(Kind::end_stream, cuStreamDestroy, hStream)
-  REPRISE_ENTRY(Kind::end_stream, cuStreamDestroy_v2, hStream)
+  // Work on a stream parameter. Each has a variant in which a null stream is the calling thread's (_ptsz).
+  REPRISE_WORK(cuMemcpyAsync, hStream);
+  REPRISE_WORK(cuMemcpyPeerAsync, hStream);
+  REPRISE_WORK(cuMemcpyHtoDAsync_v2, hStream);
+  REPRISE_WORK(cuMemcpyDtoHAsync_v2, hStream);
+  REPRISE_WORK(cuMemcpyDtoDAsync_v2, hStream);
+  REPRISE_WORK(cuMemcpyHtoAAsync_v2, hStream);
+  REPRISE_WORK(cuMemcpyAtoHAsync_v2, hStream);
+  REPRISE_WORK(cuMemcpy2DAsync_v2, hStream);
+  REPRISE_WORK(cuMemcpy3DAsync_v2, hStream);
+  REPRISE_WORK(cuMemcpy3DPeerAsync, hStream);
+  REPRISE_WORK(cuMemsetD8Async, hStream);
+  REPRISE_WORK(cuMemsetD16Async, hStream);
+  REPRISE_WORK(cuMemsetD32Async, hStream);
+  REPRISE_WORK(cuMemsetD2D8Async, hStream);
+  REPRISE_WORK(cuMemsetD2D16Async, hStream);
+  REPRISE_WORK(cuMemsetD2D32Async, hStream);
+  REPRISE_WORK(cuMemMapArrayAsync, hStream);
+  REPRISE_WORK(cuMemAllocAsync, hStream);
+  REPRISE_WORK(cuMemAllocFromPoolAsync, hStream);
+  REPRISE_WORK(cuMemFreeAsync, hStream);
+  REPRISE_WORK(cuMemPrefetchAsync, hStream);
+  REPRISE_WORK(cuMemPrefetchAsync_v2, hStream);
+  REPRISE_WORK(cuStreamAddCallback, hStream);
+  REPRISE_WORK(cuStreamAttachMemAsync, hStream);
+  REPRISE_WORK(cuSignalExternalSemaphoresAsync, stream);
+  REPRISE_WORK(cuWaitExternalSemaphoresAsync, stream);
+  REPRISE_WORK(cuStreamWaitValue32, stream);
+  REPRISE_WORK(cuStreamWaitValue32_v2, stream);
+  REPRISE_WORK(cuStreamWaitValue64, stream);
+  REPRISE_WORK(cuStreamWaitValue64_v2, stream);
+  REPRISE_WORK(cuStreamWriteValue32, stream);
+  REPRISE_WORK(cuStreamWriteValue32_v2, stream);
+  REPRISE_WORK(cuStreamWriteValue64, stream);
+  REPRISE_WORK(cuStreamWriteValue64_v2, stream);
+  REPRISE_WORK(cuStreamBatchMemOp, stream);
+  REPRISE_WORK(cuStreamBatchMemOp_v2, stream);
+  REPRISE_WORK(cuLaunchKernel, hStream);
+  REPRISE_WORK(cuLaunchCooperativeKernel, hStream);
+  REPRISE_WORK(cuLaunchHostFunc, hStream);
+  REPRISE_WORK(cuGraphLaunch, hStream);
+#if CUDA_VERSION >= 12080
+  REPRISE_WORK(cuMemcpyBatchAsync, hStream);
+  REPRISE_WORK(cuMemcpy3DBatchAsync, hStream);
+  REPRISE_WORK(cuMemBatchDecompressAsync, stream);
+  REPRISE_USE(cuStreamGetCtx_v2);
+  REPRISE_USE(cuStreamGetDevice);
+#endif
+#if CUDA_VERSION >= 13000
+  REPRISE_WORK(cuMemcpyBatchAsync_v2, hStream);
+  REPRISE_WORK(cuMemcpy3DBatchAsync_v2, hStream);
+  REPRISE_WORK(cuMemPrefetchBatchAsync, hStream);
+  REPRISE_WORK(cuMemDiscardBatchAsync, hStream);
+  REPRISE_WORK(cuMemDiscardAndPrefetchBatchAsync, hStream);
+#endif
+  // Work on the default stream: the legacy one, or the calling thread's (_ptds).
+  REPRISE_DEFAULT(cuMemcpy);
+  REPRISE_DEFAULT(cuMemcpyPeer);
+  REPRISE_DEFAULT(cuMemcpyHtoD_v2);
+  REPRISE_DEFAULT(cuMemcpyDtoH_v2);
+  REPRISE_DEFAULT(cuMemcpyDtoD_v2);
+  REPRISE_DEFAULT(cuMemcpyDtoA_v2);
+  REPRISE_DEFAULT(cuMemcpyAtoD_v2);
+  REPRISE_DEFAULT(cuMemcpyHtoA_v2);
+  REPRISE_DEFAULT(cuMemcpyAtoH_v2);
+  REPRISE_DEFAULT(cuMemcpyAtoA_v2);
+  REPRISE_DEFAULT(cuMemcpy2D_v2);
+  REPRISE_DEFAULT(cuMemcpy2DUnaligned_v2);
+  REPRISE_DEFAULT(cuMemcpy3D_v2);
+  REPRISE_DEFAULT(cuMemcpy3DPeer);
+  REPRISE_DEFAULT(cuMemsetD8_v2);
+  REPRISE_DEFAULT(cuMemsetD16_v2);
+  REPRISE_DEFAULT(cuMemsetD32_v2);
+  REPRISE_DEFAULT(cuMemsetD2D8_v2);
+  REPRISE_DEFAULT(cuMemsetD2D16_v2);
+  REPRISE_DEFAULT(cuMemsetD2D32_v2);
+  // Takes a stream, but is no work: nothing is missing in a graph.
+  REPRISE_USE(cuStreamGetPriority);
+  REPRISE_USE(cuStreamGetFlags);
+  REPRISE_USE(cuStreamGetId);
+  REPRISE_USE(cuStreamGetCtx);
+  REPRISE_USE(cuStreamGetAttribute);
+  REPRISE_USE(cuStreamSetAttribute);
+  REPRISE_USE(cuStreamUpdateCaptureDependencies);
+  REPRISE_USE(cuStreamUpdateCaptureDependencies_v2);
+  REPRISE_USE(cuStreamWaitEvent);
+  REPRISE_USE(cuStreamQuery);
+  REPRISE_USE(cuStreamSynchronize);
+  REPRISE_USE(cuEventRecord);
+  REPRISE_USE(cuEventRecordWithFlags);
+  REPRISE_USE(cuGraphUpload);
+  REPRISE_QUERY(cuStreamIsCapturing);
+  REPRISE_QUERY(cuStreamGetCaptureInfo);
+  REPRISE_QUERY(cuStreamGetCaptureInfo_v2);
+  REPRISE_QUERY(cuStreamGetCaptureInfo_v3);
+  REPRISE_BOTH(Kind::capture, cuStreamBeginCapture, hStream);
+  REPRISE_BOTH(Kind::capture, cuStreamBeginCapture_v2, hStream);
+  REPRISE_BOTH(Kind::capture, cuStreamBeginCaptureToGraph, hStream);
+  REPRISE_BOTH(Kind::end_capture, cuStreamEndCapture, hStream);
+  REPRISE_ENTRY(Kind::end_stream, cuStreamDestroy, hStream);
+  REPRISE_ENTRY(Kind::end_stream, cuStreamDestroy_v2, hStream);
   table[CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx] = {Kind::work, Place::launch_config, false, 0};
   table[CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz] = {Kind::work, Place::launch_config, true, 0};
   table[CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy].kind = Kind::end_context;

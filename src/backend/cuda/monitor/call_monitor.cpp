@@ -2,7 +2,7 @@
 #include "backend/cuda/monitor/call_monitor.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 #include "backend/cuda/monitor/call_traits.h"
 #include "backend/rules/call_stack.h"
@@ -12,23 +12,14 @@
 namespace reprise::backend::cuda {
 namespace {
 
-// A driver's failure within a call of the runtime, which may still succeed.
-struct OpenFailure {
-  const char* name = nullptr;  // null: none
-  ErrorCode result = ErrorCode::success;
-  bool has_stream = false;
-  StreamHandle stream = nullptr;
-  bool is_work = false;
-};
-
 // The calls underway on a thread. Without destructor: calls are also reported while threads end.
 struct ThreadCalls {
   std::uint64_t generation = 0;
   const char* runtime = nullptr;  // the outermost call of the runtime
   int depth = 0;                  // of calls of the runtime
   bool querying = false;
-  bool reported = false;  // a failure of this call of the runtime is in the findings
-  OpenFailure failure = {};
+  bool reported = false;                   // a failure of this call of the runtime is in the findings
+  std::optional<FailedCall> failure = {};  // of the driver, within a call of the runtime, which may still succeed
 };
 thread_local ThreadCalls this_thread;
 
@@ -70,11 +61,8 @@ bool is_of(const CaptureFindings& findings, std::optional<StreamHandle> stream) 
 
 CaptureFindings::ObservedCall described_call(const char* name, const char* driver_name, ErrorCode result,
                                              std::optional<StreamHandle> stream) {
-  CaptureFindings::ObservedCall call;
-  call.name = name;
+  CaptureFindings::ObservedCall call = reported_call(name, result, nullptr);
   if (driver_name != nullptr && call.name != driver_name) call.driver_name = driver_name;
-  call.result = result;
-  call.thread = thread_number();
   call.stream = stream;
   return call;
 }
@@ -105,16 +93,19 @@ void CallMonitor::runtime_ends(const char* name, ErrorCode result) {
   ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
   // The first reported call may have begun before.
   if (thread.depth == 0 || --thread.depth > 0) return;
-  const OpenFailure driver = thread.failure;
+  const std::optional<FailedCall> driver = std::exchange(thread.failure, std::nullopt);
   const bool reported = thread.reported;
   thread.runtime = nullptr;
-  thread.failure = {};
   if (underway_.load(std::memory_order_relaxed) == 0 || reported) return;
   if (!runtime_returns_result(name) || result == ErrorCode::success || result == ErrorCode::not_ready ||
       result == ErrorCode::stream_capture_invalidated)
     return;
-  Failure failure{name, driver.name, result, {}, driver.is_work || runtime_does_work(name)};
-  if (driver.has_stream) failure.stream = driver.stream;
+  FailedCall failure{name, nullptr, result, {}, runtime_does_work(name)};
+  if (driver) {
+    failure.driver_name = driver->driver_name;
+    failure.stream = driver->stream;
+    failure.is_work |= driver->is_work;
+  }
   if (!broke_a_capture(failure)) refuse(failure);
 }
 
@@ -172,16 +163,16 @@ void CallMonitor::failed_at(const DriverCall& call, ErrorCode result) {
   ThreadCalls& thread = thread_calls(generation_.load(std::memory_order_relaxed));
   const bool in_runtime = thread.runtime != nullptr;
   const bool is_work = call.kind == DriverCall::Kind::work;
-  const Failure failure{in_runtime ? thread.runtime : call.name, call.name, result, call.stream, is_work};
+  const FailedCall failure{in_runtime ? thread.runtime : call.name, call.name, result, call.stream, is_work};
   if (broke_a_capture(failure))
     thread.reported = true;
   else if (in_runtime)
-    thread.failure = {call.name, result, call.stream.has_value(), call.stream.value_or(nullptr), is_work};
+    thread.failure = failure;
   else
     refuse(failure);
 }
 
-bool CallMonitor::broke_a_capture(const Failure& failure) {
+bool CallMonitor::broke_a_capture(const FailedCall& failure) {
   const OwnQuery own_query;
   Numbers broken;
   {
@@ -210,7 +201,7 @@ bool CallMonitor::broke_a_capture(const Failure& failure) {
   return true;
 }
 
-void CallMonitor::refuse(const Failure& failure) {
+void CallMonitor::refuse(const FailedCall& failure) {
   if (!failure.is_work && !is_about_captures(failure.result)) return;
   const OwnQuery own_query;
   CaptureFindings::ObservedCall call =

@@ -53,6 +53,15 @@ struct DriverCall {
   CaptureMode mode = {};          ///< of a capture that begins
 };
 
+/// A call that failed.
+struct FailedCall {
+  const char* name;
+  const char* driver_name;  ///< the driver's call; null if it is not known
+  ErrorCode result;
+  std::optional<StreamHandle> stream;
+  bool is_work;
+};
+
 /// Watches all captures of a process that begin while its calls are reported here.
 ///
 ///     runtime_begins [begins ends]... runtime_ends        a call of the runtime, and what it does on the driver
@@ -98,13 +107,6 @@ class CallMonitor {
     std::size_t prepared = 0;  ///< calls that were looked at for a first use
     bool ending = false;       ///< its end has begun, on some thread: the graph may be destroyed at any moment
   };
-  struct Failure {
-    const char* name;
-    const char* driver_name;
-    ErrorCode result;
-    std::optional<StreamHandle> stream;
-    bool is_work;
-  };
   using Numbers = std::vector<std::uint64_t>;
 
   void begun(const DriverCall& call);
@@ -114,8 +116,8 @@ class CallMonitor {
   void abandon(const DriverCall& call);
   void executed(const DriverCall& call);
   void prepared(const DriverCall& call);
-  bool broke_a_capture(const Failure& failure);
-  void refuse(const Failure& failure);
+  bool broke_a_capture(const FailedCall& failure);
+  void refuse(const FailedCall& failure);
 
   // With the lock held.
   WatchedCapture* find(std::uint64_t number);
