@@ -57,23 +57,8 @@ Result HostBackend::lacks_resources() {
   }
 }
 
-Result HostBackend::bad_handle(const char* what) {
-  return fail(ErrorCode::invalid_handle,
-              text::format("there is no such {}: it was never made, or was destroyed", what));
-}
-
-Result HostBackend::no_such(const char* what) {
-  return fail(ErrorCode::invalid_value, text::format("there is no such {}: it was never made, or was destroyed", what));
-}
-
-DeviceType HostBackend::type() const noexcept {
-  return DeviceType::host;
-}
-int HostBackend::index() const noexcept {
-  return device_.index();
-}
-std::string HostBackend::device_name() const {
-  return "simulated host device";
+Result HostBackend::no_such(const char* what, ErrorCode code) {
+  return fail(code, text::format("there is no such {}: it was never made, or was destroyed", what));
 }
 
 Result HostBackend::wait(Lock& lock, std::span<const OperationRef> operations) const {

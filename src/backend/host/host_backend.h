@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "backend/backend.h"
 #include "backend/host/capture/host_capture.h"
-#include "backend/host/host_monitor.h"
 #include "backend/host/host_runtime.h"
+#include "backend/monitor.h"
 #include "backend/result.h"
 #include "support/forked.h"
 
@@ -18,17 +21,24 @@ namespace reprise::backend::host {
 /// The backend interface on a simulated device. Each call: return an error if the thread is executing an operation or
 /// the device has a sticky error; return an injected failure if one is due; lock the runtime, check the capture rules,
 /// act. The calls are spread over host_backend_*.cpp by subject.
-class HostBackend final : public Backend {
+///
+/// As its own monitor it sees all calls in any case; watching them notes more.
+class HostBackend final : public Backend, public Monitor {
  public:
   HostBackend(HostRuntime& runtime, HostDevice& device, bool of_simulator = false)
       : Backend(of_simulator), runtime_(runtime), device_(device) {
     device.backend = this;
   }
 
-  DeviceType type() const noexcept override;
-  int index() const noexcept override;
-  std::string device_name() const override;
-  Monitor& monitor() noexcept override { return monitor_; }
+  DeviceType type() const noexcept override { return DeviceType::host; }
+  int index() const noexcept override { return device_.index(); }
+  std::string device_name() const override { return "simulated host device"; }
+  Monitor& monitor() noexcept override { return *this; }
+  CaptureFindings describe_capture(StreamHandle stream) const override;
+  std::shared_ptr<void> watch_calls(std::string* why) override;
+  std::shared_ptr<NodeWatch> watch_nodes(GraphHandle template_graph, GraphExecHandle exec, std::string* why) override;
+  std::unordered_map<GraphNodeHandle, std::uint64_t> profiler_ids(GraphHandle template_graph, GraphExecHandle exec,
+                                                                  std::string* why) override;
 #define REPRISE_CALL(name, cuda, parameters, arguments) Result name parameters override;
 #include "backend/calls.def"
 
@@ -53,6 +63,26 @@ class HostBackend final : public Backend {
     } catch (...) {
       return lacks_resources();
     }
+  }
+  /// The same for a call on a stream, which the body gets: a call that its capture rules refuse does not reach the
+  /// body.
+  template <class Body>
+  Result enter_stream(Call call, StreamHandle handle, const Body& body) {
+    return enter(call, [&](Lock& lock) -> Result {
+      HostStream* const stream = find(handle);
+      if (stream == nullptr) return bad_handle("stream");
+      if (Result rule = check(call, stream); rule.failed()) return rule;
+      return body(lock, *stream);
+    });
+  }
+  /// The same for a call on a graph, an executable or a node, which the body gets. \param what the handle is of.
+  template <class Handle, class Body>
+  Result enter_on(Call call, Handle handle, const char* what, const Body& body) {
+    return enter(call, [&](Lock&) -> Result {
+      auto* const found = runtime_.find(handle);
+      if (found == nullptr) return no_such(what);
+      return body(*found);
+    });
   }
   /// The same without the lock, for a call that any thread may make, of what never changes or is the thread's own.
   template <class Body>
@@ -79,9 +109,11 @@ class HostBackend final : public Backend {
   static Result fail(ErrorCode result, std::string detail) {
     return {result, std::move(detail)};
   }
-  static Result bad_handle(const char* what);
   /// As CUDA, which says invalid_handle of streams, events and functions, and invalid_value of all others.
-  static Result no_such(const char* what);
+  static Result no_such(const char* what, ErrorCode code = ErrorCode::invalid_value);
+  static Result bad_handle(const char* what) {
+    return no_such(what, ErrorCode::invalid_handle);
+  }
 
   HostStream* find(StreamHandle stream) const {
     return runtime_.find(stream, device_);
@@ -105,7 +137,9 @@ class HostBackend final : public Backend {
   void submit(HostStream& stream, NodeType type, Work work, bool programmatic = false);
   /// Sleeps, unlocked, until these are done.
   Result wait(Lock& lock, std::span<const OperationRef> operations) const;
-  Result wait_for_last(Lock& lock, const HostStream& stream) const;
+  Result wait_for_last(Lock& lock, const HostStream& stream) const {
+    return wait(lock, std::array{stream.tail});
+  }
   /// True if these are complete. If not, and work runs by steps, makes a step first.
   Result query(Lock& lock, std::span<const OperationRef> operations) const;
   /// For calls that query progress: if work runs by steps, makes one step, unlocked. Must come before anything
@@ -136,10 +170,8 @@ class HostBackend final : public Backend {
   static Result check_conditional(const HostGraph& graph, const ConditionalNodeParams& params);
   /// \param to the type of the node that it leads to; null if that is not known.
   static Result check_edge(const HostNode& from, const NodeType* to, const EdgeData& data);
-  /// In this order, refuse a graph that cannot be cloned or be a child; that cannot have a further executable; whose
-  /// nodes and edges cannot be removed.
+  /// In this order, refuse a graph that cannot be cloned or be a child; whose nodes and edges cannot be removed.
   static Result check_copy(const HostGraph& graph);
-  static Result check_sole(const HostGraph& graph);
   static Result check_removal(const HostGraph& graph);
   /// Finds errors of conditional nodes that only an instantiation reports: unused handles, and nodes that no body can
   /// have.
@@ -148,12 +180,17 @@ class HostBackend final : public Backend {
   bool is_captured_to(const HostGraph& graph) const;
   /// Work that cannot run: on a capturing stream that breaks the capture. (Bad arguments alone do not.)
   Result refuse_work(Call call, HostStream& stream, Result result) const;
-  Result copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params);
-  Result set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params);
-  Result join(HostStream& stream, HostEvent& event, bool external);
+  Result copy_on(Call call, StreamHandle handle, const MemcpyNodeParams& params);
+  Result set_on(Call call, StreamHandle handle, const MemsetNodeParams& params);
   Result begin_capture_on(Call call, StreamHandle handle, HostGraph* graph, const Dependencies& dependencies,
                           CaptureMode mode);
   Result find_nodes(const Dependencies& handles, const HostGraph* graph, std::vector<Dependency>* nodes) const;
+  /// Makes a change for each of the edges, and undoes those that were made when one is refused.
+  template <class Change>
+  Result change_edges(const HostGraph& graph, std::span<const Edge> edges, const Change& change,
+                      bool (*undo)(const Dependency&, HostNode&)) const;
+  /// Finds the place of a node that can be enabled and disabled.
+  Result find_switchable(const HostExec& exec, GraphNodeHandle handle, std::size_t* place) const;
   /// Adds a child graph or conditional node, with graphs of its own. Checked before.
   HostNode& add_with_graphs(HostGraph& graph, NodeParams& params, std::span<const Dependency> before);
   Result set_child(HostExec& exec, std::size_t place, const HostGraph& child);
@@ -161,7 +198,6 @@ class HostBackend final : public Backend {
 
   HostRuntime& runtime_;
   HostDevice& device_;
-  HostMonitor monitor_{runtime_, device_};
 };
 
 }  // namespace reprise::backend::host

@@ -4,7 +4,7 @@
 #include "backend/host/host_backend.h"
 #include "support/room.h"
 
-// Stream capture.
+// Stream capture, and what is observed of it.
 
 namespace reprise::backend::host {
 namespace {
@@ -13,14 +13,18 @@ bool is_mode(CaptureMode mode) noexcept {
   return mode == CaptureMode::global || mode == CaptureMode::thread || mode == CaptureMode::relaxed;
 }
 
+CaptureStatus status_of(const HostStream& stream) noexcept {
+  if (stream.capture == nullptr) return CaptureStatus::none;
+  return stream.capture->state == HostCapture::State::active ? CaptureStatus::active : CaptureStatus::invalidated;
+}
+
 }  // namespace
 
 Result HostBackend::find_nodes(const Dependencies& handles, const HostGraph* graph,
                                std::vector<Dependency>* nodes) const {
   for (std::size_t i = 0; i < handles.nodes.size(); ++i) {
     HostNode* const node = runtime_.find(handles.nodes[i]);
-    if (node == nullptr)
-      return fail(ErrorCode::invalid_value, "there is no such node: it was never made, or was destroyed");
+    if (node == nullptr) return no_such("node");
     if (graph != nullptr && node->graph != graph) return fail(ErrorCode::invalid_value, "a node is of another graph");
     if (Result bad = check_edge(*node, nullptr, handles.edge(i)); bad.failed()) return bad;
     nodes->push_back({node, handles.edge(i)});
@@ -39,10 +43,7 @@ Result HostBackend::begin_capture_on(Call call, StreamHandle handle, HostGraph* 
   if (Result found = find_nodes(dependencies, graph, &nodes); found.failed()) return found;
   const bool owns_graph = graph == nullptr;
   if (owns_graph) {
-    auto made = std::make_unique<HostGraph>();
-    made->device = stream->device;
-    made->id = next_id();
-    graph = reinterpret_cast<HostGraph*>(runtime_.adopt(std::move(made)));
+    graph = reinterpret_cast<HostGraph*>(runtime_.adopt(std::make_unique<HostGraph>()));
   }
   try {
     begin_capture(runtime_, *stream, *graph, owns_graph, mode);
@@ -61,20 +62,15 @@ Result HostBackend::stream_begin_capture(StreamHandle handle, CaptureMode mode) 
 
 Result HostBackend::stream_begin_capture_to_graph(StreamHandle handle, GraphHandle graph_handle,
                                                   const Dependencies& dependencies, CaptureMode mode) {
-  return enter(Call::stream_begin_capture_to_graph, [&](Lock&) -> Result {
-    HostGraph* const graph = runtime_.find(graph_handle);
-    if (graph == nullptr) return no_such("graph");
-    return begin_capture_on(Call::stream_begin_capture_to_graph, handle, graph, dependencies, mode);
+  return enter_on(Call::stream_begin_capture_to_graph, graph_handle, "graph", [&](HostGraph& graph) {
+    return begin_capture_on(Call::stream_begin_capture_to_graph, handle, &graph, dependencies, mode);
   });
 }
 
 Result HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* graph) {
-  return enter(Call::stream_end_capture, [&](Lock&) -> Result {
-    *graph = nullptr;
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_end_capture, stream); rule.failed()) return rule;
-    const std::shared_ptr<HostCapture> capture = stream->capture;
+  *graph = nullptr;
+  return enter_stream(Call::stream_end_capture, handle, [&](Lock&, HostStream& stream) {
+    const std::shared_ptr<HostCapture> capture = stream.capture;
     *graph = reinterpret_cast<GraphHandle>(capture->graph);
     finish_capture(runtime_, *capture);
     return ErrorCode::success;
@@ -82,57 +78,39 @@ Result HostBackend::stream_end_capture(StreamHandle handle, GraphHandle* graph) 
 }
 
 Result HostBackend::stream_is_capturing(StreamHandle handle, CaptureStatus* status) {
-  return enter(Call::stream_is_capturing, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_is_capturing, stream); rule.failed()) return rule;
-    *status = stream->capture == nullptr                             ? CaptureStatus::none
-              : stream->capture->state == HostCapture::State::active ? CaptureStatus::active
-                                                                     : CaptureStatus::invalidated;
+  return enter_stream(Call::stream_is_capturing, handle, [&](Lock&, HostStream& stream) {
+    *status = status_of(stream);
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::stream_capture_info(StreamHandle handle, CaptureInfo* info) {
-  return enter(Call::stream_capture_info, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_capture_info, stream); rule.failed()) return rule;
+  return enter_stream(Call::stream_capture_info, handle, [&](Lock&, HostStream& stream) {
     *info = {};
-    if (stream->capture == nullptr) return ErrorCode::success;
-    if (stream->capture->state != HostCapture::State::active) {
-      info->status = CaptureStatus::invalidated;
-      return ErrorCode::success;
+    info->status = status_of(stream);
+    if (info->status != CaptureStatus::active) return ErrorCode::success;
+    stream.reported_dependencies.clear();
+    stream.reported_edges.clear();
+    for (const Dependency& each : stream.capture_dependencies) {
+      stream.reported_dependencies.push_back(handle_of(*each.node));
+      stream.reported_edges.push_back(each.data);
     }
-    stream->reported_dependencies.clear();
-    stream->reported_edges.clear();
-    for (const Dependency& each : stream->capture_dependencies) {
-      stream->reported_dependencies.push_back(handle_of(*each.node));
-      stream->reported_edges.push_back(each.data);
-    }
-    info->status = CaptureStatus::active;
-    info->id = stream->capture->id;
-    info->graph = reinterpret_cast<GraphHandle>(stream->capture->graph);
-    info->dependencies = stream->reported_dependencies;
-    info->edges = stream->reported_edges;
+    info->id = stream.capture->id;
+    info->graph = reinterpret_cast<GraphHandle>(stream.capture->graph);
+    info->dependencies = stream.reported_dependencies;
+    info->edges = stream.reported_edges;
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::stream_update_capture_dependencies(StreamHandle handle, const Dependencies& dependencies,
                                                        UpdateDependencies how) {
-  return enter(Call::stream_update_capture_dependencies, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_update_capture_dependencies, stream); rule.failed()) return rule;
+  return enter_stream(Call::stream_update_capture_dependencies, handle, [&](Lock&, HostStream& stream) -> Result {
     std::vector<Dependency> nodes;
-    if (Result found = find_nodes(dependencies, stream->capture->graph, &nodes); found.failed()) return found;
-    support::make_room(stream->capture_dependencies, nodes.size());
-    if (how == UpdateDependencies::set) stream->capture_dependencies.clear();
-    for (const Dependency& node : nodes)
-      if (std::find(stream->capture_dependencies.begin(), stream->capture_dependencies.end(), node) ==
-          stream->capture_dependencies.end())
-        stream->capture_dependencies.push_back(node);
+    if (Result found = find_nodes(dependencies, stream.capture->graph, &nodes); found.failed()) return found;
+    support::make_room(stream.capture_dependencies, nodes.size());
+    if (how == UpdateDependencies::set) stream.capture_dependencies.clear();
+    add_dependencies(stream, nodes);
     return ErrorCode::success;
   });
 }
@@ -143,6 +121,33 @@ Result HostBackend::thread_exchange_capture_mode(CaptureMode* mode) {
     std::swap(thread_capture_mode(), *mode);
     return ErrorCode::success;
   });
+}
+
+CaptureFindings HostBackend::describe_capture(StreamHandle handle) const {
+  const std::lock_guard lock(runtime_.mutex);
+  const HostStream* const stream = runtime_.find(handle, device_);
+  if (stream == nullptr || stream->capture == nullptr) return {};
+  CaptureFindings findings;
+  // Nearly every capture is: the copy of nothing would cost as much as the rest.
+  if (!stream->capture->findings.is_clean()) findings = stream->capture->findings;
+  findings.watched = runtime_.watchers > 0;
+  findings.may_copy = stream->capture->graph != nullptr && stream->capture->graph->copies;
+  findings.thread = stream->capture->findings.thread;
+  if (!findings.broken_by) findings.nodes = stream->capture->graph->nodes.size();
+  return findings;
+}
+
+std::shared_ptr<void> HostBackend::watch_calls(std::string*) {
+  // Every call is seen anyway; what costs something is noted only while calls are watched.
+  {
+    const std::lock_guard lock(runtime_.mutex);
+    ++runtime_.watchers;
+  }
+  // Without the mutex: for lack of memory the result calls its deleter at once.
+  return {this, [this](void*) {
+            const std::lock_guard lock(runtime_.mutex);
+            --runtime_.watchers;
+          }};
 }
 
 }  // namespace reprise::backend::host

@@ -20,10 +20,6 @@ bool can_be_in_body(NodeType type) {
          type == NodeType::child_graph || type == NodeType::conditional;
 }
 
-bool is_registered(HostRuntime& runtime, const void* pointer) {
-  return pointer_info(runtime, pointer).kind != MemoryKind::unregistered;
-}
-
 /// True of any address of a device, whether it is allocated or not.
 bool is_device_memory(HostRuntime& runtime, const void* pointer) {
   return std::ranges::any_of(runtime.devices, [&](const auto& each) { return each->memory().contains(pointer); });
@@ -125,7 +121,7 @@ Result HostBackend::check_bodies(const HostGraph& graph, bool in_body) const {
     if (in_body && copy != nullptr)
       for (const void* const address :
            {static_cast<const void*>(copy->source), static_cast<const void*>(copy->destination)})
-        if (!is_registered(runtime_, address))
+        if (host::pointer_info(runtime_, address).kind == MemoryKind::unregistered)
           return fail(ErrorCode::invalid_value,
                       is_device_memory(runtime_, address)
                           ? "the body of a conditional node copies memory of the device that was freed since; keep "
@@ -148,8 +144,11 @@ Result HostBackend::graph_instantiate(GraphExecHandle* handle, GraphHandle graph
     if ((flags & InstantiateFlags::upload) != InstantiateFlags::none && find(upload_stream) == nullptr)
       return bad_handle("stream");
     if (Result bad = check_bodies(*graph, false); bad.failed()) return bad;
-    if (Result bad = check_sole(*graph); bad.failed()) return bad;
-    auto exec = std::make_unique<HostExec>(device_, *graph, flags);
+    if (!graph->exec.expired())
+      return fail(ErrorCode::not_supported,
+                  "a graph with conditional, allocation or free nodes has one executable at a time; destroy the first "
+                  "one");
+    auto exec = std::make_unique<HostExec>(*graph, flags);
     if (exec->plan->shape().has_cycle()) return fail(ErrorCode::invalid_value, "the edges of the graph form a cycle");
     if (check_copy(*graph).failed()) exec->sole = std::make_shared<const int>();
     HostExec* const raw = exec.get();
@@ -275,13 +274,7 @@ Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
     for (const auto& record : records) static_cast<void>(runtime_.executor.complete(*record.second.get()));
     throw;
   }
-  for (auto& record : records) {
-    HostEvent& event = *record.first;
-    event.capture = nullptr;
-    event.captured_dependencies.clear();
-    event.recorded = true;
-    event.point = std::move(record.second);
-  }
+  for (auto& [event, point] : records) event->set_recorded(std::move(point));
   if (runtime_.races != nullptr) [[unlikely]]
     runtime_.races->launched(stream, *launch.get(), all_points, exec);
   exec.last_launch = launch;
@@ -291,10 +284,8 @@ Result HostBackend::launch_on(HostStream& stream, HostExec& exec) {
 }
 
 Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_handle, UpdateInfo* info) {
-  return enter(Call::graph_exec_update, [&](Lock&) -> Result {
-    HostExec* const exec = runtime_.find(handle);
+  return enter_on(Call::graph_exec_update, handle, "executable graph", [&](HostExec& exec) -> Result {
     HostGraph* const graph = runtime_.find(graph_handle);
-    if (exec == nullptr) return no_such("executable graph");
     if (graph == nullptr) return no_such("graph");
     std::vector<HostNode*> nodes;
     const PlanShape shape(*graph, &nodes);
@@ -302,22 +293,22 @@ Result HostBackend::graph_exec_update(GraphExecHandle handle, GraphHandle graph_
       *info = {result, place == PlanShape::none ? nullptr : handle_of(*nodes[place])};
       return fail(ErrorCode::graph_exec_update_failure, why);
     };
-    const PlanShape& before = exec->plan->shape();
+    const PlanShape& before = exec.plan->shape();
     const ShapeDifference found = difference(before, before.levels_from(0), shape);
     if (found.result != UpdateResult::success) return refuse(found.result, found.place, found.why);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      if (nodes[i]->type == NodeType::kernel && nodes[i]->device != exec->plan->device(i))
+      if (nodes[i]->type == NodeType::kernel && nodes[i]->device != exec.plan->device(i))
         return refuse(UpdateResult::unsupported_function_change, i, "a kernel is one of another device");
-      if (const char* const why = refused_change(runtime_, exec->plan->work(i), nodes[i]->work))
+      if (const char* const why = refused_change(runtime_, exec.plan->work(i), nodes[i]->work))
         return refuse(UpdateResult::parameters_changed, i, why);
     }
     for (std::size_t i = 0; i < nodes.size(); ++i)
-      if (const char* const why = refused_launch(exec->plan->work(i), nodes[i]->work))
+      if (const char* const why = refused_launch(exec.plan->work(i), nodes[i]->work))
         return refuse(UpdateResult::attributes_changed, i, why);
     auto fresh = std::make_shared<Plan>(*graph);
-    for (std::size_t i = 0; i < nodes.size(); ++i) fresh->set_enabled(i, exec->plan->enabled(i));
-    exec->plan = std::move(fresh);
-    exec->accesses.reset();
+    for (std::size_t i = 0; i < nodes.size(); ++i) fresh->set_enabled(i, exec.plan->enabled(i));
+    exec.plan = std::move(fresh);
+    exec.accesses.reset();
     *info = {};
     return ErrorCode::success;
   });
@@ -347,12 +338,10 @@ Result HostBackend::set_child(HostExec& exec, std::size_t place, const HostGraph
 
 Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNodeHandle node_handle,
                                                const NodeParams& params) {
-  return enter(Call::graph_exec_node_set_params, [&](Lock&) -> Result {
-    HostExec* const exec = runtime_.find(handle);
-    if (exec == nullptr) return no_such("executable graph");
+  return enter_on(Call::graph_exec_node_set_params, handle, "executable graph", [&](HostExec& exec) -> Result {
     const HostNode* const node = runtime_.find(node_handle);
-    const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
-    if (index == exec->index_of_node.end())
+    const std::optional<std::size_t> place = exec.place_of(node);
+    if (!place)
       return fail(ErrorCode::invalid_value,
                   "the node is not in the template that the executable was made from, or the template was destroyed");
     if (node->type != node_type(params)) return fail(ErrorCode::invalid_value, "the node is of another type");
@@ -362,41 +351,41 @@ Result HostBackend::graph_exec_node_set_params(GraphExecHandle handle, GraphNode
       return fail(ErrorCode::not_supported, "an allocation or free node cannot be changed");
     if (Result good = check_node(params); good.failed()) return good;
     if (const auto* const child = std::get_if<ChildGraphNodeParams>(&params))
-      return set_child(*exec, index->second, *runtime_.find(child->graph));
+      return set_child(exec, *place, *runtime_.find(child->graph));
     Work work = make_work(params);
-    const Work& before = exec->plan->work(index->second);
+    const Work& before = exec.plan->work(*place);
     for (const char* const why : {refused_change(runtime_, before, work), refused_grid(before, work)})
       if (why != nullptr) return fail(ErrorCode::invalid_value, why);
-    exec->changeable_plan().set_work(index->second, std::move(work));
+    exec.changeable_plan().set_work(*place, std::move(work));
     return ErrorCode::success;
   });
 }
 
-Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool enabled) {
-  return enter(Call::graph_node_set_enabled, [&](Lock&) -> Result {
-    HostExec* const exec = runtime_.find(handle);
-    if (exec == nullptr) return no_such("executable graph");
-    const HostNode* const node = runtime_.find(node_handle);
-    const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
-    if (index == exec->index_of_node.end() || !can_be_disabled(node->type))
-      return fail(ErrorCode::invalid_value,
-                  "only kernel, memcpy and memset nodes of the executable's template can be switched");
-    exec->changeable_plan().set_enabled(index->second, enabled);
-    return ErrorCode::success;
+Result HostBackend::find_switchable(const HostExec& exec, GraphNodeHandle handle, std::size_t* place) const {
+  const HostNode* const node = runtime_.find(handle);
+  const std::optional<std::size_t> found = exec.place_of(node);
+  if (!found || !can_be_disabled(node->type))
+    return fail(ErrorCode::invalid_value,
+                "only kernel, memcpy and memset nodes of the executable's template can be switched");
+  *place = *found;
+  return ErrorCode::success;
+}
+
+Result HostBackend::graph_node_set_enabled(GraphExecHandle handle, GraphNodeHandle node, bool enabled) {
+  return enter_on(Call::graph_node_set_enabled, handle, "executable graph", [&](HostExec& exec) {
+    std::size_t place = 0;
+    Result found = find_switchable(exec, node, &place);
+    if (!found.failed()) exec.changeable_plan().set_enabled(place, enabled);
+    return found;
   });
 }
 
-Result HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node_handle, bool* enabled) {
-  return enter(Call::graph_node_enabled, [&](Lock&) -> Result {
-    const HostExec* const exec = runtime_.find(handle);
-    if (exec == nullptr) return no_such("executable graph");
-    const HostNode* const node = runtime_.find(node_handle);
-    const auto index = node == nullptr ? exec->index_of_node.end() : exec->index_of_node.find(node->id);
-    if (index == exec->index_of_node.end() || !can_be_disabled(node->type))
-      return fail(ErrorCode::invalid_value,
-                  "only kernel, memcpy and memset nodes of the executable's template can be switched");
-    *enabled = exec->plan->enabled(index->second);
-    return ErrorCode::success;
+Result HostBackend::graph_node_enabled(GraphExecHandle handle, GraphNodeHandle node, bool* enabled) {
+  return enter_on(Call::graph_node_enabled, handle, "executable graph", [&](const HostExec& exec) {
+    std::size_t place = 0;
+    Result found = find_switchable(exec, node, &place);
+    if (!found.failed()) *enabled = exec.plan->enabled(place);
+    return found;
   });
 }
 

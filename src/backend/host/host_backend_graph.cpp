@@ -12,33 +12,26 @@
 namespace reprise::backend::host {
 Result HostBackend::graph_create(GraphHandle* graph) {
   return enter(Call::graph_create, [&](Lock&) -> Result {
-    auto made = std::make_unique<HostGraph>();
-    made->device = &device_;
-    made->id = next_id();
-    *graph = runtime_.adopt(std::move(made));
+    *graph = runtime_.adopt(std::make_unique<HostGraph>());
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::graph_destroy(GraphHandle handle) {
-  return enter(Call::graph_destroy, [&](Lock&) -> Result {
-    HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
-    if (graph->owner != nullptr)
+  return enter_on(Call::graph_destroy, handle, "graph", [&](HostGraph& graph) -> Result {
+    if (graph.owner != nullptr)
       return fail(ErrorCode::invalid_value, "the graph belongs to a node, and is destroyed with it");
-    if (is_captured_to(*graph))
+    if (is_captured_to(graph))
       return fail(ErrorCode::invalid_value, "the graph is being captured to; end the capture first");
-    runtime_.destroy(*graph);
+    runtime_.destroy(graph);
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::graph_clone(GraphHandle* clone, GraphHandle handle) {
-  return enter(Call::graph_clone, [&](Lock&) -> Result {
-    const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
-    if (Result bad = check_copy(*graph); bad.failed()) return bad;
-    *clone = runtime_.adopt(graph->clone());
+  return enter_on(Call::graph_clone, handle, "graph", [&](const HostGraph& graph) -> Result {
+    if (Result bad = check_copy(graph); bad.failed()) return bad;
+    *clone = runtime_.adopt(graph.clone());
     return ErrorCode::success;
   });
 }
@@ -58,80 +51,67 @@ Result HostBackend::graph_node_find_in_clone(GraphNodeHandle* found, GraphNodeHa
 }
 
 Result HostBackend::graph_nodes(GraphHandle handle, std::vector<GraphNodeHandle>* nodes) {
-  return enter(Call::graph_nodes, [&](Lock&) -> Result {
-    const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
+  return enter_on(Call::graph_nodes, handle, "graph", [&](const HostGraph& graph) {
     nodes->clear();
-    for (const auto& node : graph->nodes) nodes->push_back(handle_of(*node));
+    for (const auto& node : graph.nodes) nodes->push_back(handle_of(*node));
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::graph_edges(GraphHandle handle, std::vector<Edge>* edges) {
-  return enter(Call::graph_edges, [&](Lock&) -> Result {
-    const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
+  return enter_on(Call::graph_edges, handle, "graph", [&](const HostGraph& graph) {
     edges->clear();
-    for (const auto& node : graph->nodes)
+    for (const auto& node : graph.nodes)
       for (const Dependency& dependency : node->dependencies)
         edges->push_back({handle_of(*dependency.node), handle_of(*node), dependency.data});
     return ErrorCode::success;
   });
 }
 
-Result HostBackend::graph_add_dependencies(GraphHandle handle, std::span<const Edge> edges) {
-  return enter(Call::graph_add_dependencies, [&](Lock&) -> Result {
-    const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
-    std::vector<std::pair<Dependency, HostNode*>> added;
-    added.reserve(edges.size());
-    for (const Edge& edge : edges) {
-      std::vector<Dependency> ends;
-      const GraphNodeHandle handles[] = {edge.from, edge.to};
-      Result result = find_nodes(handles, graph, &ends);
-      if (!result.failed()) result = check_edge(*ends[0].node, &ends[1].node->type, edge.data);
-      if (!result.failed() && !connect({ends[0].node, edge.data}, *ends[1].node))
-        result = fail(ErrorCode::invalid_value, "the edge is there already, or leads from a node to itself");
-      if (!result.failed()) {
-        added.emplace_back(Dependency{ends[0].node, edge.data}, ends[1].node);
-        continue;
-      }
-      for (const auto& [from, to] : added) disconnect(from, *to);
+template <class Change>
+Result HostBackend::change_edges(const HostGraph& graph, std::span<const Edge> edges, const Change& change,
+                                 bool (*undo)(const Dependency&, HostNode&)) const {
+  std::vector<std::pair<Dependency, HostNode*>> changed;
+  changed.reserve(edges.size());
+  for (const Edge& edge : edges) {
+    std::vector<Dependency> ends;
+    const GraphNodeHandle handles[] = {edge.from, edge.to};
+    Result result = find_nodes(handles, &graph, &ends);
+    if (!result.failed()) result = change(Dependency{ends[0].node, edge.data}, *ends[1].node);
+    if (result.failed()) {
+      for (const auto& [from, to] : changed) undo(from, *to);
       return result;
     }
-    return ErrorCode::success;
+    changed.emplace_back(Dependency{ends[0].node, edge.data}, ends[1].node);
+  }
+  return ErrorCode::success;
+}
+
+Result HostBackend::graph_add_dependencies(GraphHandle handle, std::span<const Edge> edges) {
+  return enter_on(Call::graph_add_dependencies, handle, "graph", [&](const HostGraph& graph) {
+    const auto add = [](const Dependency& from, HostNode& to) -> Result {
+      if (Result bad = check_edge(*from.node, &to.type, from.data); bad.failed()) return bad;
+      if (connect(from, to)) return ErrorCode::success;
+      return fail(ErrorCode::invalid_value, "the edge is there already, or leads from a node to itself");
+    };
+    return change_edges(graph, edges, add, disconnect);
   });
 }
 
 Result HostBackend::graph_remove_dependencies(GraphHandle handle, std::span<const Edge> edges) {
-  return enter(Call::graph_remove_dependencies, [&](Lock&) -> Result {
-    const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
-    if (Result bad = check_removal(*graph); bad.failed()) return bad;
-    std::vector<std::pair<Dependency, HostNode*>> removed;
-    removed.reserve(edges.size());
-    for (const Edge& edge : edges) {
-      std::vector<Dependency> ends;
-      const GraphNodeHandle handles[] = {edge.from, edge.to};
-      Result result = find_nodes(handles, graph, &ends);
-      if (!result.failed() && !disconnect({ends[0].node, edge.data}, *ends[1].node))
-        result = fail(ErrorCode::invalid_value, "there is no such edge");
-      if (!result.failed()) {
-        removed.emplace_back(Dependency{ends[0].node, edge.data}, ends[1].node);
-        continue;
-      }
-      for (const auto& [from, to] : removed) connect(from, *to);
-      return result;
-    }
-    return ErrorCode::success;
+  return enter_on(Call::graph_remove_dependencies, handle, "graph", [&](const HostGraph& graph) -> Result {
+    if (Result bad = check_removal(graph); bad.failed()) return bad;
+    const auto remove = [](const Dependency& from, HostNode& to) -> Result {
+      if (disconnect(from, to)) return ErrorCode::success;
+      return fail(ErrorCode::invalid_value, "there is no such edge");
+    };
+    return change_edges(graph, edges, remove, connect);
   });
 }
 
 Result HostBackend::graph_debug_dot_print(GraphHandle handle, const char* path, DotFlags flags) {
-  return enter(Call::graph_debug_dot_print, [&](Lock&) -> Result {
-    const HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
-    const std::string text = to_dot(*graph, flags);
+  return enter_on(Call::graph_debug_dot_print, handle, "graph", [&](const HostGraph& graph) -> Result {
+    const std::string text = to_dot(graph, flags);
     std::FILE* const file = std::fopen(path, "w");
     if (file == nullptr)
       return fail(ErrorCode::invalid_value, text::format("the file \"{}\" cannot be opened for writing", path));
@@ -166,36 +146,30 @@ Result HostBackend::user_object_retain(UserObjectHandle handle, unsigned referen
 }
 
 Result HostBackend::user_object_release(UserObjectHandle handle, unsigned references) {
-  return enter(Call::user_object_release, [&](Lock&) -> Result {
-    UserObject* const object = runtime_.find(handle);
-    if (object == nullptr) return no_such("user object");
-    return object->release(references) ? ErrorCode::success
-                                       : fail(ErrorCode::invalid_value, "the object has fewer references");
+  return enter_on(Call::user_object_release, handle, "user object", [&](UserObject& object) {
+    return object.release(references) ? Result(ErrorCode::success)
+                                      : fail(ErrorCode::invalid_value, "the object has fewer references");
   });
 }
 
 Result HostBackend::graph_retain_user_object(GraphHandle graph_handle, UserObjectHandle handle, unsigned references,
                                              RetainFlags flags) {
-  return enter(Call::graph_retain_user_object, [&](Lock&) -> Result {
-    HostGraph* const graph = runtime_.find(graph_handle);
+  return enter_on(Call::graph_retain_user_object, graph_handle, "graph", [&](HostGraph& graph) -> Result {
     UserObject* const object = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
     if (object == nullptr) return no_such("user object");
     if (references == 0) return fail(ErrorCode::invalid_value, "at least one reference is needed");
-    support::make_room(graph->user_objects, references);
+    support::make_room(graph.user_objects, references);
     if (flags == RetainFlags::add && !object->try_retain(references)) return no_such("user object");
-    for (unsigned i = 0; i < references; ++i) graph->user_objects.emplace_back(object);
+    for (unsigned i = 0; i < references; ++i) graph.user_objects.emplace_back(object);
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::graph_release_user_object(GraphHandle graph_handle, UserObjectHandle handle, unsigned references) {
-  return enter(Call::graph_release_user_object, [&](Lock&) -> Result {
-    HostGraph* const graph = runtime_.find(graph_handle);
+  return enter_on(Call::graph_release_user_object, graph_handle, "graph", [&](HostGraph& graph) -> Result {
     const UserObject* const object = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
     if (object == nullptr) return no_such("user object");
-    auto& held = graph->user_objects;
+    auto& held = graph.user_objects;
     const auto is_it = [&](const UserObjectRef& ref) { return ref.get() == object; };
     if (std::count_if(held.begin(), held.end(), is_it) < static_cast<std::ptrdiff_t>(references))
       return fail(ErrorCode::invalid_value, "the graph holds fewer references to it");

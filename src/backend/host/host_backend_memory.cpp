@@ -10,23 +10,14 @@ namespace reprise::backend::host {
 
 namespace {
 
-// True if the graph, or one in its nodes, frees this memory.
-bool frees(const HostGraph& graph, const GraphMemory& memory) {
-  bool found = false;
-  for_each_node(graph, [&](HostNode& node) {
-    const auto* const free = std::get_if<GraphFree>(&node.work);
-    found |= free != nullptr && free->memory.get() == &memory;
-  });
-  return found;
-}
-
-bool allocates(const HostGraph& graph, const GraphMemory& memory) {
-  bool found = false;
-  for_each_node(graph, [&](HostNode& node) {
-    const auto* const allocation = std::get_if<GraphAllocation>(&node.work);
-    found |= allocation != nullptr && allocation->memory.get() == &memory;
-  });
-  return found;
+// True if the graph, or one in its nodes, has work of this type on the memory.
+template <class MemoryWork>
+bool has(const HostGraph& graph, const GraphMemory& memory) {
+  const auto is_it = [&](const HostNode& node) {
+    const auto* const work = std::get_if<MemoryWork>(&node.work);
+    return work != nullptr && work->memory.get() == &memory;
+  };
+  return find_node(graph, is_it) != nullptr;
 }
 
 }  // namespace
@@ -39,9 +30,8 @@ Result HostBackend::make_node_work(const HostGraph& graph, HostDevice& device, c
     *work = make_work(params);
     return ErrorCode::success;
   }
-  for (const HostGraph* inner = &graph; inner->owner != nullptr; inner = inner->owner->graph)
-    if (inner->owner->type == NodeType::child_graph)
-      return fail(ErrorCode::not_supported, "a child graph cannot have allocation or free nodes");
+  if (lies_in(NodeType::child_graph, graph))
+    return fail(ErrorCode::not_supported, "a child graph cannot have allocation or free nodes");
   if (allocation != nullptr) {
     if (allocation->bytes == 0) return fail(ErrorCode::invalid_value, "0 bytes cannot be allocated");
     std::shared_ptr<GraphMemory> memory = runtime_.new_graph_memory(device, allocation->bytes);
@@ -55,7 +45,7 @@ Result HostBackend::make_node_work(const HostGraph& graph, HostDevice& device, c
   if (memory == nullptr)
     return fail(ErrorCode::invalid_value,
                 "a free node frees what an allocation node allocated, and none returned this address");
-  if (memory->freed_by_its_graph || frees(outermost(graph), *memory))
+  if (memory->freed_by_its_graph || has<GraphFree>(outermost(graph), *memory))
     return fail(ErrorCode::invalid_value, "a free node frees this memory already");
   *work = GraphFree{std::move(memory)};
   return ErrorCode::success;
@@ -63,7 +53,7 @@ Result HostBackend::make_node_work(const HostGraph& graph, HostDevice& device, c
 
 void HostBackend::note_free(const HostNode& node) {
   GraphMemory& memory = *std::get<GraphFree>(node.work).memory;
-  memory.freed_by_its_graph |= allocates(outermost(*node.graph), memory);
+  memory.freed_by_its_graph |= has<GraphAllocation>(outermost(*node.graph), memory);
 }
 
 Result HostBackend::check_free(const GraphMemory& memory) {
@@ -124,25 +114,21 @@ Result HostBackend::memory_free(void* pointer) {
 }
 
 Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, StreamHandle handle) {
-  return enter(Call::memory_allocate_async, [&](Lock& lock) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::memory_allocate_async, stream); rule.failed()) return rule;
+  return enter_stream(Call::memory_allocate_async, handle, [&](Lock& lock, HostStream& stream) -> Result {
     if (bytes == 0) {
       *pointer = nullptr;
       return ErrorCode::success;
     }
-    if (stream->capture != nullptr) {
+    if (stream.capture != nullptr) {
       Work work;
       const NodeParams params = MemoryAllocateNodeParams{bytes};
-      if (Result bad = make_node_work(*stream->capture->graph, *stream->device, params, &work); bad.failed())
-        return bad;
+      if (Result bad = make_node_work(*stream.capture->graph, *stream.device, params, &work); bad.failed()) return bad;
       void* const address = std::get<GraphAllocation>(work).memory->address();
-      capture_node(runtime_, *stream, NodeType::memory_allocate, std::move(work));
+      capture_node(runtime_, stream, NodeType::memory_allocate, std::move(work));
       *pointer = address;
       return ErrorCode::success;
     }
-    HostDevice& device = *stream->device;  // the stream may be destroyed while this waits
+    HostDevice& device = *stream.device;  // the stream may be destroyed while this waits
     ErrorCode result = device.memory().allocate(pointer, bytes);
     // As CUDA, which reuses what is freed in the order of streams.
     while (result == ErrorCode::out_of_memory && bytes <= device.memory().total_bytes()) {
@@ -162,30 +148,26 @@ Result HostBackend::memory_allocate_async(void** pointer, std::size_t bytes, Str
 }
 
 Result HostBackend::memory_free_async(void* pointer, StreamHandle handle) {
-  return enter(Call::memory_free_async, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::memory_free_async, stream); rule.failed()) return rule;
+  return enter_stream(Call::memory_free_async, handle, [&](Lock&, HostStream& stream) -> Result {
     if (pointer == nullptr) return ErrorCode::success;
-    if (stream->capture != nullptr) {
+    if (stream.capture != nullptr) {
       Work work;
       const NodeParams params = MemoryFreeNodeParams{pointer};
-      if (Result bad = make_node_work(*stream->capture->graph, *stream->device, params, &work); bad.failed())
-        return bad;
-      note_free(capture_node(runtime_, *stream, NodeType::memory_free, std::move(work)));
+      if (Result bad = make_node_work(*stream.capture->graph, *stream.device, params, &work); bad.failed()) return bad;
+      note_free(capture_node(runtime_, stream, NodeType::memory_free, std::move(work)));
       return ErrorCode::success;
     }
     if (std::shared_ptr<GraphMemory> memory = runtime_.find_graph_memory(pointer)) {
       if (Result bad = check_free(*memory); bad.failed()) return bad;
-      submit(*stream, NodeType::memory_free, GraphFree{memory});
+      submit(stream, NodeType::memory_free, GraphFree{memory});
       memory->set_freed();
       return ErrorCode::success;
     }
-    if (!stream->device->memory().starts_block(pointer))
+    if (!stream.device->memory().starts_block(pointer))
       return fail(ErrorCode::invalid_value, "no block of this device's memory starts at this address");
-    stream->device->make_room_for_free();
-    submit(*stream, NodeType::memory_free, MemoryFreeNodeParams{pointer});
-    stream->device->note_free(stream->tail);
+    stream.device->make_room_for_free();
+    submit(stream, NodeType::memory_free, MemoryFreeNodeParams{pointer});
+    stream.device->note_free(stream.tail);
     return ErrorCode::success;
   });
 }

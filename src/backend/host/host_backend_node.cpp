@@ -10,18 +10,13 @@
 namespace reprise::backend::host {
 namespace {
 
-// Types of nodes with which a graph can neither be cloned nor be the child of another.
-constexpr auto sole_types = {NodeType::conditional, NodeType::memory_allocate, NodeType::memory_free};
-
-bool is_memory_node(NodeType type) {
-  return type == NodeType::memory_allocate || type == NodeType::memory_free;
+bool is_memory_node(const HostNode& node) {
+  return node.type == NodeType::memory_allocate || node.type == NodeType::memory_free;
 }
 
-// True if the graph is that of a child node, or a body, or lies in one.
-bool lies_in(NodeType type, const HostGraph& graph) {
-  for (const HostGraph* inner = &graph; inner->owner != nullptr; inner = inner->owner->graph)
-    if (inner->owner->type == type) return true;
-  return false;
+// With such a node a graph can neither be cloned nor be the child of another.
+bool is_sole(const HostNode& node) {
+  return node.type == NodeType::conditional || is_memory_node(node);
 }
 
 HostCondition* condition_of(const HostGraph& graph, ConditionalHandle handle) {
@@ -51,24 +46,15 @@ bool HostBackend::is_captured_to(const HostGraph& graph) const {
 }
 
 Result HostBackend::check_copy(const HostGraph& graph) {
-  HostNode* sole = nullptr;
-  for_each_node(graph, [&](HostNode& node) {
-    if (sole == nullptr && std::find(sole_types.begin(), sole_types.end(), node.type) != sole_types.end()) sole = &node;
-  });
+  const HostNode* const sole = find_node(graph, is_sole);
   if (sole == nullptr) return ErrorCode::success;
   return fail(
       ErrorCode::not_supported,
       text::format("a graph with a {} node cannot be cloned, nor be the child of another", node_type_name(sole->type)));
 }
 
-Result HostBackend::check_sole(const HostGraph& graph) {
-  if (graph.exec.expired()) return ErrorCode::success;
-  return fail(ErrorCode::not_supported,
-              "a graph with conditional, allocation or free nodes has one executable at a time; destroy the first one");
-}
-
 Result HostBackend::check_removal(const HostGraph& graph) {
-  return holds_any(graph, {NodeType::memory_allocate, NodeType::memory_free})
+  return find_node(graph, is_memory_node) != nullptr
              ? fail(ErrorCode::not_supported, "nodes and edges of a graph with allocation or free nodes stay in it")
              : Result(ErrorCode::success);
 }
@@ -163,8 +149,6 @@ HostNode& HostBackend::add_with_graphs(HostGraph& graph, NodeParams& params, std
     made.bodies.clear();
     for (unsigned i = 0; i < made.body_count; ++i) {
       inner.push_back(std::make_unique<HostGraph>());
-      inner.back()->device = graph.device;
-      inner.back()->id = next_id();
       made.bodies.push_back(handle_of(*inner.back()));
     }
     work = made;
@@ -186,12 +170,10 @@ HostNode& HostBackend::add_with_graphs(HostGraph& graph, NodeParams& params, std
 
 Result HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle, const Dependencies& dependencies,
                                    NodeParams& params) {
-  return enter(Call::graph_add_node, [&](Lock&) -> Result {
-    HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
+  return enter_on(Call::graph_add_node, handle, "graph", [&](HostGraph& graph) -> Result {
     const NodeType type = node_type(params);
     std::vector<Dependency> before;
-    if (Result found = find_nodes(dependencies, graph, &before); found.failed()) return found;
+    if (Result found = find_nodes(dependencies, &graph, &before); found.failed()) return found;
     for (auto each = before.begin(); each != before.end(); ++each) {
       if (std::find(before.begin(), each, *each) != each)
         return fail(ErrorCode::invalid_value, "a node can depend on another one only once");
@@ -199,16 +181,16 @@ Result HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle, co
     }
     if (Result bad = check_node(params); bad.failed()) return bad;
     if (const auto* const child = std::get_if<ChildGraphNodeParams>(&params))
-      if (runtime_.find(child->graph) == graph) crash_as_driver("a graph becomes its own child");
+      if (runtime_.find(child->graph) == &graph) crash_as_driver("a graph becomes its own child");
     if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&params))
-      if (Result bad = check_conditional(*graph, *conditional); bad.failed()) return bad;
+      if (Result bad = check_conditional(graph, *conditional); bad.failed()) return bad;
     if (type == NodeType::child_graph || type == NodeType::conditional) {
-      *node = handle_of(add_with_graphs(*graph, params, before));
+      *node = handle_of(add_with_graphs(graph, params, before));
       return ErrorCode::success;
     }
     Work work;
-    if (Result bad = make_node_work(*graph, device_, params, &work); bad.failed()) return bad;
-    const HostNode& made = runtime_.add_node(*graph, device_, type, std::move(work), before);
+    if (Result bad = make_node_work(graph, device_, params, &work); bad.failed()) return bad;
+    const HostNode& made = runtime_.add_node(graph, device_, type, std::move(work), before);
     if (std::holds_alternative<GraphFree>(made.work)) note_free(made);
     if (const auto* const allocation = std::get_if<GraphAllocation>(&made.work))
       std::get<MemoryAllocateNodeParams>(params).address = allocation->memory->address();
@@ -218,60 +200,49 @@ Result HostBackend::graph_add_node(GraphNodeHandle* node, GraphHandle handle, co
 }
 
 Result HostBackend::graph_destroy_node(GraphNodeHandle handle) {
-  return enter(Call::graph_destroy_node, [&](Lock&) -> Result {
-    HostNode* const node = runtime_.find(handle);
-    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
-    if (is_captured_to(*node->graph))
+  return enter_on(Call::graph_destroy_node, handle, "node", [&](HostNode& node) -> Result {
+    if (is_captured_to(*node.graph))
       return fail(ErrorCode::illegal_state, "the graph is being captured to; end the capture first");
-    if (Result bad = check_removal(*node->graph); bad.failed()) return bad;
-    if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&node->work))
-      condition_of(*node->graph, conditional->handle)->has_node = false;
-    runtime_.destroy(*node);
+    if (Result bad = check_removal(*node.graph); bad.failed()) return bad;
+    if (const auto* const conditional = std::get_if<ConditionalNodeParams>(&node.work))
+      condition_of(*node.graph, conditional->handle)->has_node = false;
+    runtime_.destroy(node);
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::graph_node_type(GraphNodeHandle handle, NodeType* type) {
-  return enter(Call::graph_node_type, [&](Lock&) -> Result {
-    const HostNode* const node = runtime_.find(handle);
-    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
-    *type = node->type;
+  return enter_on(Call::graph_node_type, handle, "node", [&](const HostNode& node) {
+    *type = node.type;
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::graph_node_params(GraphNodeHandle handle, NodeParams* params) {
-  return enter(Call::graph_node_params, [&](Lock&) -> Result {
-    const HostNode* const node = runtime_.find(handle);
-    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
-    *params = params_of(node->work);
+  return enter_on(Call::graph_node_params, handle, "node", [&](const HostNode& node) {
+    *params = params_of(node.work);
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::graph_node_set_params(GraphNodeHandle handle, const NodeParams& params) {
-  return enter(Call::graph_node_set_params, [&](Lock&) -> Result {
-    HostNode* const node = runtime_.find(handle);
-    if (node == nullptr) return fail(ErrorCode::invalid_value, "there is no such node");
-    if (node->type != node_type(params)) return fail(ErrorCode::invalid_value, "the node is of another type");
-    if (!node->graphs.empty())
+  return enter_on(Call::graph_node_set_params, handle, "node", [&](HostNode& node) -> Result {
+    if (node.type != node_type(params)) return fail(ErrorCode::invalid_value, "the node is of another type");
+    if (!node.graphs.empty())
       return fail(ErrorCode::not_supported,
                   "the graphs in a node cannot be exchanged; change the nodes of these graphs, or make another node");
-    if (is_memory_node(node->type))
-      return fail(ErrorCode::not_supported, "an allocation or free node cannot be changed");
+    if (is_memory_node(node)) return fail(ErrorCode::not_supported, "an allocation or free node cannot be changed");
     if (Result good = check_node(params); good.failed()) return good;
-    node->work = make_work(params);
+    node.work = make_work(params);
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::graph_conditional_handle_create(ConditionalHandle* made, GraphHandle handle,
                                                     unsigned default_value) {
-  return enter(Call::graph_conditional_handle_create, [&](Lock&) -> Result {
-    HostGraph* const graph = runtime_.find(handle);
-    if (graph == nullptr) return no_such("graph");
-    graph->conditions.push_back(std::make_shared<HostCondition>(default_value));
-    *made = graph->conditions.back()->handle;
+  return enter_on(Call::graph_conditional_handle_create, handle, "graph", [&](HostGraph& graph) {
+    graph.conditions.push_back(std::make_shared<HostCondition>(default_value));
+    *made = graph.conditions.back()->handle;
     return ErrorCode::success;
   });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/host/host_backend.h"
+#include "support/room.h"
 
 // Streams, events, and waits between them.
 
@@ -41,51 +42,34 @@ Result HostBackend::stream_destroy(StreamHandle handle) {
 }
 
 Result HostBackend::stream_flags(StreamHandle handle, StreamFlags* flags) {
-  return enter(Call::stream_flags, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_flags, stream); rule.failed()) return rule;
-    *flags = stream->blocking ? StreamFlags::blocking : StreamFlags::non_blocking;
+  return enter_stream(Call::stream_flags, handle, [&](Lock&, HostStream& stream) {
+    *flags = stream.blocking ? StreamFlags::blocking : StreamFlags::non_blocking;
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::stream_priority(StreamHandle handle, int* priority) {
-  return enter(Call::stream_priority, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_priority, stream); rule.failed()) return rule;
-    *priority = stream->priority;
+  return enter_stream(Call::stream_priority, handle, [&](Lock&, HostStream& stream) {
+    *priority = stream.priority;
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::stream_id(StreamHandle handle, std::uint64_t* id) {
-  return enter(Call::stream_id, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_id, stream); rule.failed()) return rule;
-    *id = stream->id;
+  return enter_stream(Call::stream_id, handle, [&](Lock&, HostStream& stream) {
+    *id = stream.id;
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::stream_synchronize(StreamHandle handle) {
-  return enter(Call::stream_synchronize, [&](Lock& lock) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_synchronize, stream); rule.failed()) return rule;
-    return wait(lock, stream->device->frontier(*stream));
-  });
+  return enter_stream(Call::stream_synchronize, handle,
+                      [&](Lock& lock, HostStream& stream) { return wait(lock, stream.device->frontier(stream)); });
 }
 
 Result HostBackend::stream_query(StreamHandle handle) {
-  return enter(Call::stream_query, [&](Lock& lock) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::stream_query, stream); rule.failed()) return rule;
-    return query(lock, stream->device->frontier(*stream));
-  });
+  return enter_stream(Call::stream_query, handle,
+                      [&](Lock& lock, HostStream& stream) { return query(lock, stream.device->frontier(stream)); });
 }
 
 Result HostBackend::check_use(EventUseFlags use) {
@@ -103,28 +87,18 @@ Result HostBackend::stream_wait_event(StreamHandle stream_handle, EventHandle ev
     if (Result bad = check_use(use); bad.failed()) return bad;
     const bool external = use == EventUseFlags::external;
     if (Result rule = check(Call::stream_wait_event, stream, event, external); rule.failed()) return rule;
-    return join(*stream, *event, external);
+    if (stream->capture != nullptr && external) {
+      submit(*stream, NodeType::event_wait, EventWaitNodeParams{event_handle});
+    } else if (event->capture != nullptr) {
+      support::make_room(stream->capture_dependencies, event->captured_dependencies.size());
+      if (stream->capture == nullptr) join_capture(*stream, event->capture);
+      add_dependencies(*stream, event->captured_dependencies);
+    } else if (!stream->device->negligible(event->point)) {
+      const OperationRef further[] = {event->point};
+      stream->device->enqueue(*stream, OperationRef(new PointOperation(runtime_.executor)), further);
+    }
+    return ErrorCode::success;
   });
-}
-
-Result HostBackend::join(HostStream& stream, HostEvent& event, bool external) {
-  if (stream.capture != nullptr && external) {
-    submit(stream, NodeType::event_wait, EventWaitNodeParams{reinterpret_cast<EventHandle>(&event)});
-    return ErrorCode::success;
-  }
-  if (event.capture != nullptr) {
-    std::vector<Dependency> dependencies = stream.capture_dependencies;
-    for (const Dependency& each : event.captured_dependencies)
-      if (std::find(dependencies.begin(), dependencies.end(), each) == dependencies.end()) dependencies.push_back(each);
-    if (stream.capture == nullptr) join_capture(stream, event.capture);
-    stream.capture_dependencies = std::move(dependencies);
-    return ErrorCode::success;
-  }
-  if (!stream.device->negligible(event.point)) {
-    const OperationRef further[] = {event.point};
-    stream.device->enqueue(stream, OperationRef(new PointOperation(runtime_.executor)), further);
-  }
-  return ErrorCode::success;
 }
 
 Result HostBackend::event_create(EventHandle* handle, EventFlags flags) {
@@ -173,10 +147,7 @@ Result HostBackend::event_record(EventHandle event_handle, StreamHandle stream_h
       if (event->timing) point->set_timed();
       stream->device->enqueue(*stream, point);
     }
-    event->capture = nullptr;
-    event->captured_dependencies.clear();
-    event->recorded = true;
-    event->point = std::move(point);
+    event->set_recorded(std::move(point));
     return ErrorCode::success;
   });
 }
@@ -186,8 +157,7 @@ Result HostBackend::event_query(EventHandle handle) {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
     if (Result rule = check(Call::event_query, nullptr, event); rule.failed()) return rule;
-    const OperationRef point = event->point;
-    return query(lock, {&point, 1});
+    return query(lock, std::array{event->point});
   });
 }
 
@@ -196,8 +166,7 @@ Result HostBackend::event_synchronize(EventHandle handle) {
     HostEvent* const event = runtime_.find(handle);
     if (event == nullptr) return bad_handle("event");
     if (Result rule = check(Call::event_synchronize, nullptr, event); rule.failed()) return rule;
-    const OperationRef point = event->point;
-    return wait(lock, {&point, 1});
+    return wait(lock, std::array{event->point});
   });
 }
 

@@ -164,67 +164,54 @@ Result HostBackend::check_launch_config(const KernelNodeParams& params) const {
   return ErrorCode::success;
 }
 
-Result HostBackend::wait_for_last(Lock& lock, const HostStream& stream) const {
-  const OperationRef last[] = {stream.tail};
-  return wait(lock, last);
-}
-
-Result HostBackend::copy_on(Lock& lock, Call call, HostStream& stream, const MemcpyNodeParams& params) {
-  if (Result rule = check(call, &stream); rule.failed()) return rule;
-  MemoryKind destination, source;
-  Result result = check_memcpy(params, &destination, &source);
-  if (result.failed() || params.bytes == 0) return result;
-  if (stream.capture != nullptr) {
-    submit(stream, NodeType::memcpy, params);
+Result HostBackend::copy_on(Call call, StreamHandle handle, const MemcpyNodeParams& params) {
+  return enter_stream(call, handle, [&](Lock& lock, HostStream& stream) -> Result {
+    MemoryKind destination, source;
+    Result result = check_memcpy(params, &destination, &source);
+    if (result.failed() || params.bytes == 0) return result;
+    if (stream.capture != nullptr) {
+      submit(stream, NodeType::memcpy, params);
+      return ErrorCode::success;
+    }
+    for (const void* const pointer : {static_cast<const void*>(params.destination), params.source})
+      if (Result bad = check_allocated(pointer); bad.failed()) return bad;
+    if (source == MemoryKind::unregistered && destination != MemoryKind::unregistered) {
+      const auto* const first = static_cast<const std::byte*>(params.source);
+      submit(stream, NodeType::memcpy, StagedCopy{params.destination, {first, first + params.bytes}});
+    } else {
+      submit(stream, NodeType::memcpy, params);
+    }
+    // Copies to pageable memory, and calls without a stream, return after completion, as in CUDA.
+    if (destination == MemoryKind::unregistered || call == Call::copy) return wait_for_last(lock, stream);
     return ErrorCode::success;
-  }
-  for (const void* const pointer : {static_cast<const void*>(params.destination), params.source})
-    if (Result bad = check_allocated(pointer); bad.failed()) return bad;
-  if (source == MemoryKind::unregistered && destination != MemoryKind::unregistered) {
-    const auto* const first = static_cast<const std::byte*>(params.source);
-    submit(stream, NodeType::memcpy, StagedCopy{params.destination, {first, first + params.bytes}});
-  } else {
-    submit(stream, NodeType::memcpy, params);
-  }
-  // Copies to pageable memory, and calls without a stream, return after completion, as in CUDA.
-  if (destination == MemoryKind::unregistered || call == Call::copy) return wait_for_last(lock, stream);
-  return ErrorCode::success;
+  });
 }
 
 Result HostBackend::copy(void* destination, const void* source, std::size_t bytes) {
-  return enter(Call::copy, [&](Lock& lock) -> Result {
-    return copy_on(lock, Call::copy, device_.legacy_stream(), {destination, source, bytes});
-  });
+  return copy_on(Call::copy, nullptr, {destination, source, bytes});
 }
 
 Result HostBackend::copy_async(void* destination, const void* source, std::size_t bytes, StreamHandle handle) {
-  return enter(Call::copy_async, [&](Lock& lock) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    return copy_on(lock, Call::copy_async, *stream, {destination, source, bytes});
-  });
+  return copy_on(Call::copy_async, handle, {destination, source, bytes});
 }
 
-Result HostBackend::set_on(Lock& lock, Call call, HostStream& stream, const MemsetNodeParams& params) {
-  if (Result rule = check(call, &stream); rule.failed()) return rule;
-  Result result = check_memset(params);
-  if (result.failed() || params.count == 0) return result;
-  if (stream.capture == nullptr)
-    if (Result bad = check_allocated(params.destination); bad.failed()) return bad;
-  submit(stream, NodeType::memset, params);
-  return call == Call::set ? wait_for_last(lock, stream) : ErrorCode::success;
+Result HostBackend::set_on(Call call, StreamHandle handle, const MemsetNodeParams& params) {
+  return enter_stream(call, handle, [&](Lock& lock, HostStream& stream) -> Result {
+    Result result = check_memset(params);
+    if (result.failed() || params.count == 0) return result;
+    if (stream.capture == nullptr)
+      if (Result bad = check_allocated(params.destination); bad.failed()) return bad;
+    submit(stream, NodeType::memset, params);
+    return call == Call::set ? wait_for_last(lock, stream) : ErrorCode::success;
+  });
 }
 
 Result HostBackend::set(const MemsetNodeParams& params) {
-  return enter(Call::set, [&](Lock& lock) { return set_on(lock, Call::set, device_.legacy_stream(), params); });
+  return set_on(Call::set, nullptr, params);
 }
 
 Result HostBackend::set_async(const MemsetNodeParams& params, StreamHandle handle) {
-  return enter(Call::set_async, [&](Lock& lock) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    return set_on(lock, Call::set_async, *stream, params);
-  });
+  return set_on(Call::set_async, handle, params);
 }
 
 Result HostBackend::kernel_function(const KernelRecord& kernel, FunctionHandle* function) {
@@ -267,29 +254,23 @@ Result HostBackend::function_set_max_shared(FunctionHandle function, unsigned by
 }
 
 Result HostBackend::launch_kernel(const KernelNodeParams& launch, StreamHandle handle) {
-  return enter(Call::launch_kernel, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::launch_kernel, stream); rule.failed()) return rule;
+  return enter_stream(Call::launch_kernel, handle, [&](Lock&, HostStream& stream) -> Result {
     if (Result bad = check_kernel(launch); bad.failed()) return bad;
-    if (stream->device != &device_) return fail(ErrorCode::invalid_handle, "the stream belongs to another device");
+    if (stream.device != &device_) return fail(ErrorCode::invalid_handle, "the stream belongs to another device");
     if (Result bad = check_launch_config(launch); bad.failed())
-      return refuse_work(Call::launch_kernel, *stream, std::move(bad));
+      return refuse_work(Call::launch_kernel, stream, std::move(bad));
     // In a graph it is a property of the edges.
     KernelNodeParams alone = launch;
     alone.config.programmatic = false;
-    submit(*stream, NodeType::kernel, KernelWork(alone), launch.config.programmatic);
+    submit(stream, NodeType::kernel, KernelWork(alone), launch.config.programmatic);
     return ErrorCode::success;
   });
 }
 
 Result HostBackend::launch_host_function(const HostNodeParams& params, StreamHandle handle) {
-  return enter(Call::launch_host_function, [&](Lock&) -> Result {
-    HostStream* const stream = find(handle);
-    if (stream == nullptr) return bad_handle("stream");
-    if (Result rule = check(Call::launch_host_function, stream); rule.failed()) return rule;
+  return enter_stream(Call::launch_host_function, handle, [&](Lock&, HostStream& stream) -> Result {
     if (params.function == nullptr) return fail(ErrorCode::invalid_value, "the function is null");
-    submit(*stream, NodeType::host, params);
+    submit(stream, NodeType::host, params);
     return ErrorCode::success;
   });
 }

@@ -77,10 +77,6 @@ void HostDevice::make_room_for_free() {
   support::make_room(frees_);
 }
 
-void HostDevice::note_free(OperationRef free) noexcept {
-  frees_.push_back(std::move(free));
-}
-
 OperationRef HostDevice::pending_free() noexcept {
   std::erase_if(frees_, [](const OperationRef& free) { return free.done(); });
   return frees_.empty() ? OperationRef() : frees_.front();

@@ -55,6 +55,14 @@ struct HostEvent {
   OperationRef point;                             ///< the last ordinary record; null: completed
   std::shared_ptr<HostCapture> capture;           ///< of the last record, if that was in a capture
   std::vector<Dependency> captured_dependencies;  ///< the point in that capture
+
+  /// Notes an ordinary record.
+  void set_recorded(OperationRef at) noexcept {
+    capture = nullptr;
+    captured_dependencies.clear();
+    recorded = true;
+    point = std::move(at);
+  }
 };
 
 /// A capture underway.
@@ -70,7 +78,6 @@ struct HostCapture {
   HostGraph* graph;
   bool owns_graph = true;                            ///< false: captured to a graph of the user's
   std::vector<std::vector<Dependency>> left_behind;  ///< last dependencies of joined streams that were destroyed
-  std::uint64_t thread_number = 0;                   ///< that of `thread`, for reports
   /// The call that broke it; refused calls and work not captured, while HostRuntime::watchers is not 0. The nodes are
   /// those when it broke.
   CaptureFindings findings;
@@ -107,7 +114,7 @@ class HostDevice {
   /// Keeps the work of a destroyed stream as work of the device. Needs no memory.
   void adopt(OperationRef tail) noexcept;
   /// Notes that an operation, just submitted, frees memory of the device. Room for it was made before.
-  void note_free(OperationRef free) noexcept;
+  void note_free(OperationRef free) noexcept { frees_.push_back(std::move(free)); }
   void make_room_for_free();
   /// The first free that was submitted and is not complete; null if there is none.
   OperationRef pending_free() noexcept;

@@ -19,14 +19,14 @@
 namespace reprise::backend::host {
 namespace {
 
+// Never destroyed: threads may end until the process does.
 struct Runtimes {
   std::mutex mutex;  // locked before that of a runtime
   std::vector<HostRuntime*> all;
 };
 
 Runtimes& runtimes() {
-  static support::Immortal<Runtimes> instance;  // threads may end until the process does
-  return *instance;
+  return support::Immortal<Runtimes>::get();
 }
 
 /// The number of a thread that uses its default stream.
@@ -79,27 +79,8 @@ void HostRuntime::wait_until_idle() {
   UserObject::wait_for_destructors(*this);
 }
 
-namespace {
-
-template <class Map>
-auto find_in(const Map& map, const void* handle) -> decltype(map.begin()->second.get()) {
-  const auto found = map.find(handle);
-  return found == map.end() ? nullptr : found->second.get();
-}
-
-}  // namespace
-
-HostEvent* HostRuntime::find(EventHandle handle) const {
-  return find_in(events, handle);
-}
 HostGraph* HostRuntime::find(GraphHandle handle) const {
   return inner_graphs.contains(handle) ? reinterpret_cast<HostGraph*>(handle) : find_in(graphs, handle);
-}
-HostExec* HostRuntime::find(GraphExecHandle handle) const {
-  return find_in(execs, handle);
-}
-UserObject* HostRuntime::find(UserObjectHandle handle) const {
-  return find_in(user_objects, handle);
 }
 
 HostNode* HostRuntime::find(GraphNodeHandle handle) const {

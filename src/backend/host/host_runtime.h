@@ -73,11 +73,11 @@ struct HostRuntime {
   std::unordered_map<const void*, std::weak_ptr<GraphMemory>> graph_memory;  ///< of allocation nodes, by address
 
   /// The object of a handle; null if there is none.
-  HostEvent* find(EventHandle handle) const;
+  HostEvent* find(EventHandle handle) const { return find_in(events, handle); }
   HostGraph* find(GraphHandle handle) const;
-  HostExec* find(GraphExecHandle handle) const;
+  HostExec* find(GraphExecHandle handle) const { return find_in(execs, handle); }
   HostNode* find(GraphNodeHandle handle) const;
-  UserObject* find(UserObjectHandle handle) const;
+  UserObject* find(UserObjectHandle handle) const { return find_in(user_objects, handle); }
   /// Null and 0x1 are the legacy stream of `device`, 0x2 is the calling thread's own default stream there, which is
   /// made at its first use and destroyed at the end of the thread.
   HostStream* find(StreamHandle handle, HostDevice& device);
@@ -109,6 +109,11 @@ struct HostRuntime {
   void wait_until_idle();
 
  private:
+  template <class Object>
+  static Object* find_in(const std::unordered_map<const void*, std::unique_ptr<Object>>& table, const void* handle) {
+    const auto found = table.find(handle);
+    return found == table.end() ? nullptr : found->second.get();
+  }
   HostStream& thread_stream(HostDevice& device);
   void enter_nodes(const HostGraph& graph);            // with those of the graphs in them
   void forget_nodes(const HostGraph& graph) noexcept;  // likewise

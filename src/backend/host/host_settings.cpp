@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/host/host_settings.h"
 
+#include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "reprise/error.h"
@@ -20,28 +22,7 @@ std::size_t environment_number(const char* name, std::size_t otherwise, std::siz
   return *value;
 }
 
-}  // namespace
-
-HostDeviceOptions options() {
-  return {memory_bytes(HostDeviceOptions().memory_bytes), protect(), check_races(), scheduler_seed()};
-}
-
-int devices() {
-  return static_cast<int>(environment_number("REPRISE_HOST_DEVICES", 1, 1, most_devices));
-}
-
-std::size_t memory_bytes(std::size_t otherwise) {
-  return environment_number("REPRISE_HOST_MEMORY", otherwise, least_memory, most_memory);
-}
-
-bool protect() {
-  return environment_number("REPRISE_HOST_PROTECT", 0, 0, 1) == 1;
-}
-
-bool check_races() {
-  return environment_number("REPRISE_HOST_RACES", 0, 0, 1) == 1;
-}
-
+// nullopt for threads.
 std::optional<std::uint64_t> scheduler_seed() {
   constexpr const char* name = "REPRISE_HOST_SCHEDULER";
   const std::string_view text = support::environment(name);
@@ -51,6 +32,20 @@ std::optional<std::uint64_t> scheduler_seed() {
     throw UsageError(support::unreadable_environment(
         name, "`threads`, or a whole number from 0 as the seed of the single-threaded scheduler", text));
   return seed;
+}
+
+}  // namespace
+
+HostDeviceOptions options() {
+  return {.memory_bytes =
+              environment_number("REPRISE_HOST_MEMORY", HostDeviceOptions().memory_bytes, least_memory, most_memory),
+          .protect = environment_number("REPRISE_HOST_PROTECT", 0, 0, 1) == 1,
+          .check_races = environment_number("REPRISE_HOST_RACES", 0, 0, 1) == 1,
+          .scheduler_seed = scheduler_seed()};
+}
+
+int devices() {
+  return static_cast<int>(environment_number("REPRISE_HOST_DEVICES", 1, 1, most_devices));
 }
 
 }  // namespace reprise::backend::host::settings

@@ -20,26 +20,18 @@ bool is_active(const HostCapture& capture) {
   return capture.state == HostCapture::State::active;
 }
 
-bool is_on(const HostCapture& capture, const HostDevice& device) {
-  return std::any_of(capture.streams.begin(), capture.streams.end(),
-                     [&](const HostStream* stream) { return stream->device == &device; });
+// True if a stream of the device takes part, or, for `blocking`, a blocking one.
+bool is_on(const HostCapture& capture, const HostDevice& device, bool blocking = false) {
+  return std::ranges::any_of(capture.streams, [&](const HostStream* stream) {
+    return stream->device == &device && (stream->blocking || !blocking);
+  });
 }
 
-// The captures of a device, active or invalidated, in which a blocking stream takes part.
-CaptureList blocking_captures(const HostRuntime& runtime, const HostDevice& device) {
-  CaptureList found;
-  for (const auto& capture : runtime.captures) {
-    if (std::any_of(capture->streams.begin(), capture->streams.end(),
-                    [&](const HostStream* stream) { return stream->device == &device && stream->blocking; }))
-      found.push_back(capture);
-  }
-  return found;
-}
-
-CaptureList captures_on(const HostRuntime& runtime, const HostDevice& device) {
+// The captures of a device likewise, active or invalidated.
+CaptureList captures_on(const HostRuntime& runtime, const HostDevice& device, bool blocking) {
   CaptureList found;
   for (const auto& capture : runtime.captures)
-    if (is_on(*capture, device)) found.push_back(capture);
+    if (is_on(*capture, device, blocking)) found.push_back(capture);
   return found;
 }
 
@@ -169,7 +161,7 @@ Match matches(const HostRuntime& runtime, const CallSite& site, Situation situat
     case Situation::fork_not_joined:
       return {has_fork_that_is_not_joined(*stream->capture), {stream->capture}};
     case Situation::legacy_conflict:
-      return stream->legacy ? when(blocking_captures(runtime, *stream->device)) : Match{};
+      return stream->legacy ? when(captures_on(runtime, *stream->device, true)) : Match{};
     case Situation::external_without_capture:
       return {site.external && stream->capture == nullptr, {}};
     case Situation::graph_is_captured_to:
@@ -187,7 +179,7 @@ Match matches(const HostRuntime& runtime, const CallSite& site, Situation situat
     case Situation::event_outside:
       return event_outside(site);
     case Situation::device_captures:
-      return when(captures_on(runtime, *site.device));
+      return when(captures_on(runtime, *site.device, false));
     case Situation::thread_forbids:  // on a capturing stream the call becomes a node
       return stream != nullptr && stream->capture != nullptr ? Match{} : when(forbidding_captures(runtime));
   }
@@ -246,7 +238,7 @@ void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, b
   capture->id = next_id();
   capture->mode = mode;
   capture->thread = std::this_thread::get_id();
-  capture->thread_number = thread_number();
+  capture->findings.thread = thread_number();
   capture->origin = &stream;
   capture->graph = &graph;
   capture->owns_graph = owns_graph;
@@ -260,6 +252,13 @@ void join_capture(HostStream& stream, const std::shared_ptr<HostCapture>& captur
   capture->streams.push_back(&stream);
   stream.capture = capture;
   stream.capture_dependencies.clear();
+}
+
+void add_dependencies(HostStream& stream, std::span<const Dependency> added) {
+  support::make_room(stream.capture_dependencies, added.size());
+  for (const Dependency& each : added)
+    if (std::ranges::find(stream.capture_dependencies, each) == stream.capture_dependencies.end())
+      stream.capture_dependencies.push_back(each);
 }
 
 HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work, bool programmatic) {
@@ -304,17 +303,10 @@ void finish_capture(HostRuntime& runtime, HostCapture& capture) {
   std::erase_if(runtime.captures, [&](const auto& other) { return other.get() == &capture; });
 }
 
-namespace {
-
-bool is_body(const HostGraph& graph) noexcept {
-  return graph.owner != nullptr && graph.owner->type == NodeType::conditional;
-}
-
-}  // namespace
-
 void drop_capture(HostRuntime& runtime, HostCapture& capture) {
   if (capture.graph == nullptr) crash_as_driver("the capture of a body ends whose conditional node was destroyed");
-  if (!capture.owns_graph && is_body(*capture.graph)) capture.graph->lost = true;
+  const HostNode* const owner = capture.graph->owner;
+  if (!capture.owns_graph && owner != nullptr && owner->type == NodeType::conditional) capture.graph->lost = true;
   HostGraph* graph = capture.owns_graph ? capture.graph : nullptr;
   finish_capture(runtime, capture);
   if (graph != nullptr) runtime.destroy(*graph);

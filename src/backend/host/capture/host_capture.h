@@ -37,6 +37,8 @@ void begin_capture(HostRuntime& runtime, HostStream& stream, HostGraph& graph, b
 /// Joins a stream to the capture, after these nodes.
 void join_capture(HostStream& stream, const std::shared_ptr<HostCapture>& capture);
 
+/// Makes the next node of the stream depend on these nodes, too.
+void add_dependencies(HostStream& stream, std::span<const Dependency> added);
 /// Adds a node for work of a capturing stream.
 /// \param programmatic the edges from kernels are programmatic.
 HostNode& capture_node(HostRuntime& runtime, HostStream& stream, NodeType type, Work work, bool programmatic = false);

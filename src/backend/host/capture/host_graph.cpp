@@ -44,8 +44,6 @@ HostNode& HostGraph::add(HostDevice& node_device, NodeType type, Work work, std:
 
 std::unique_ptr<HostGraph> HostGraph::clone() const {
   auto copy = std::make_unique<HostGraph>();
-  copy->device = device;
-  copy->id = next_id();
   copy->user_objects = user_objects;
   std::unordered_map<const HostNode*, HostNode*> twins;
   for (const auto& node : nodes) {
@@ -98,25 +96,25 @@ std::unordered_set<const HostNode*> joined_by(std::span<const Dependency> nodes)
   return joined;
 }
 
-void for_each_node(const HostGraph& graph, const std::function<void(HostNode&)>& f) {
+HostNode* find_node(const HostGraph& graph, const std::function<bool(HostNode&)>& f) {
   for (const auto& node : graph.nodes) {
-    f(*node);
-    for (const auto& inner : node->graphs) for_each_node(*inner, f);
+    if (f(*node)) return node.get();
+    for (const auto& inner : node->graphs)
+      if (HostNode* const found = find_node(*inner, f)) return found;
   }
-}
-
-bool holds_any(const HostGraph& graph, std::initializer_list<NodeType> types) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto& node) {
-    return std::find(types.begin(), types.end(), node->type) != types.end() ||
-           std::any_of(node->graphs.begin(), node->graphs.end(),
-                       [&](const auto& inner) { return holds_any(*inner, types); });
-  });
+  return nullptr;
 }
 
 const HostGraph& outermost(const HostGraph& graph) noexcept {
   const HostGraph* found = &graph;
   while (found->owner != nullptr) found = found->owner->graph;
   return *found;
+}
+
+bool lies_in(NodeType type, const HostGraph& graph) noexcept {
+  for (const HostGraph* inner = &graph; inner->owner != nullptr; inner = inner->owner->graph)
+    if (inner->owner->type == type) return true;
+  return false;
 }
 
 namespace {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,8 +41,6 @@ struct HostNode {
 
 /// A template graph. Guarded by the runtime's mutex.
 struct HostGraph {
-  HostDevice* device;
-  std::uint64_t id;
   std::vector<std::unique_ptr<HostNode>> nodes;  ///< in order of creation
   std::vector<UserObjectRef> user_objects;       ///< one for each reference that the graph holds
   bool copies = false;                           ///< it has, or had, a copy node
@@ -67,12 +64,12 @@ bool connect(const Dependency& from, HostNode& to);
 bool disconnect(const Dependency& from, HostNode& to);
 /// The nodes and all their dependencies, by edges of any kind: what is joined, if these are the last ones.
 std::unordered_set<const HostNode*> joined_by(std::span<const Dependency> nodes);
-/// Calls `f` with each node of the graph, and those of the graphs in its nodes.
-void for_each_node(const HostGraph& graph, const std::function<void(HostNode&)>& f);
-/// True if the graph, or one in its nodes, has a node of one of these types.
-bool holds_any(const HostGraph& graph, std::initializer_list<NodeType> types);
+/// The first node of the graph, or of those in its nodes, for which `f` is true; null if there is none.
+HostNode* find_node(const HostGraph& graph, const std::function<bool(HostNode&)>& f);
 /// The graph that this one lies in, through any number of nodes; itself if it lies in none.
 const HostGraph& outermost(const HostGraph& graph) noexcept;
+/// True if the graph is that of a node of this type, or lies in one.
+bool lies_in(NodeType type, const HostGraph& graph) noexcept;
 /// The graph in the language of Graphviz.
 std::string to_dot(const HostGraph& graph, DotFlags flags);
 

@@ -17,11 +17,6 @@ namespace reprise::backend::host {
 /// must not fail; lives until the process ends. If the system starts no thread, a wait for the destructors calls them.
 class Reaper {
  public:
-  static Reaper& instance() {
-    static support::Immortal<Reaper> reaper;
-    return *reaper;
-  }
-
   void start_ahead() {
     const std::lock_guard lock(mutex_);
     start();
@@ -98,7 +93,7 @@ class Reaper {
 
 UserObject::UserObject(HostRuntime& runtime, void* object, void (*destructor)(void*), unsigned references)
     : runtime_(runtime), object_(object), destructor_(destructor), references_(references) {
-  Reaper::instance().start_ahead();
+  support::Immortal<Reaper>::get().start_ahead();
 }
 
 void UserObject::destroy() {
@@ -109,7 +104,7 @@ void UserObject::destroy() {
 }
 
 void UserObject::wait_for_destructors(const HostRuntime& runtime) {
-  Reaper::instance().wait_for(runtime);
+  support::Immortal<Reaper>::get().wait_for(runtime);
 }
 
 bool UserObject::release(unsigned count) noexcept {
@@ -117,7 +112,7 @@ bool UserObject::release(unsigned count) noexcept {
   do {
     if (now < count) return false;
   } while (!references_.compare_exchange_weak(now, now - count, std::memory_order_acq_rel));
-  if (now == count) Reaper::instance().push(*this);
+  if (now == count) support::Immortal<Reaper>::get().push(*this);
   return true;
 }
 

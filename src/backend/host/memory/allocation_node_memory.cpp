@@ -14,12 +14,4 @@ std::shared_ptr<GraphMemory> GraphMemory::reserve(DeviceMemory& memory, std::siz
   }
 }
 
-GraphMemory::~GraphMemory() {
-  (void)memory_.free(address_);
-}
-
-bool GraphMemory::back() {
-  return memory_.back(address_) == ErrorCode::success;
-}
-
 }  // namespace reprise::backend::host

@@ -19,16 +19,15 @@ class GraphMemory {
  public:
   /// Reserves addresses. Null if there are none left.
   static std::shared_ptr<GraphMemory> reserve(DeviceMemory& memory, std::size_t bytes);
-  ~GraphMemory();
+  ~GraphMemory() { (void)memory_.free(address_); }
   GraphMemory(const GraphMemory&) = delete;
   GraphMemory& operator=(const GraphMemory&) = delete;
 
   void* address() const noexcept { return address_; }
   std::size_t bytes() const noexcept { return bytes_; }
-  DeviceMemory& memory() const noexcept { return memory_; }
 
   /// Takes the bytes from the memory of the device, unless it has them. False if there are too few.
-  bool back();
+  bool back() { return memory_.back(address_) == ErrorCode::success; }
   /// Fills what was used of it with DeviceMemory::poison_byte. For operations: at its allocation and at its free.
   void poison() noexcept { memory_.poison(address_); }
 

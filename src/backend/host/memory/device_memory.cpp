@@ -29,15 +29,14 @@ constexpr std::size_t round_up(std::size_t value, std::size_t step) {
   return (value + step - 1) / step * step;
 }
 
-// All memories of the process. The mutex is a leaf.
+// All memories of the process; operations may be submitted until it ends. The mutex is a leaf.
 struct Memories {
   std::mutex mutex;
   std::vector<const DeviceMemory*> all;
 };
 
 Memories& memories() {
-  static support::Immortal<Memories> instance;  // operations may be submitted until the process ends
-  return *instance;
+  return support::Immortal<Memories>::get();
 }
 
 // True if the system lets operations access these pages; it may count their bytes against a limit (ulimit -d).
@@ -127,10 +126,6 @@ ErrorCode DeviceMemory::allocate(void** pointer, std::size_t bytes) {
   poison_bytes(begin, begin + std::min(bytes, poisoned_at_first));
   if (protect_) leave();
   return result;
-}
-
-ErrorCode DeviceMemory::reserve(void** pointer, std::size_t bytes) {
-  return take(pointer, bytes, false);
 }
 
 ErrorCode DeviceMemory::take(void** pointer, std::size_t bytes, bool backed) {

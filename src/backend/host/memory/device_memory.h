@@ -46,7 +46,7 @@ class DeviceMemory {
   ErrorCode free(void* pointer);
 
   /// As allocate(), of a block that takes no memory until back().
-  ErrorCode reserve(void** pointer, std::size_t bytes);
+  ErrorCode reserve(void** pointer, std::size_t bytes) { return take(pointer, bytes, false); }
   /// Gives a reserved block its memory, unless it has it. Returns `out_of_memory` when less is free.
   ErrorCode back(void* pointer);
   /// Fills what was used of a block with `poison_byte`.

@@ -4,6 +4,7 @@
 
 #include "backend/host/host_runtime.h"
 #include "backend/host/races/race_check.h"
+#include "backend/host/run/running.h"
 #include "backend/host_work.h"
 #include "text/format.h"
 
@@ -15,20 +16,20 @@ namespace {
 struct AccessList {
   HostRuntime& runtime;
   bool in_graph;
+  std::string name;  // of the work
   std::vector<Access> accesses = {};
 
-  void add(const void* pointer, std::size_t bytes, bool writes, std::string name) {
+  void add(const void* pointer, std::size_t bytes, bool writes) {
     const auto begin = reinterpret_cast<std::uintptr_t>(pointer);
     if (bytes > UINTPTR_MAX - begin)
       throw UsageError(
           text::format("the race check expected accesses to at most {} bytes from {}, which end at the last address; "
                        "found {} that {} {} bytes; correct what the kernel declares",
                        UINTPTR_MAX - begin, pointer, name, writes ? "writes" : "reads", bytes));
-    if (pointer != nullptr && bytes > 0) accesses.push_back({begin, begin + bytes, writes, std::move(name)});
+    if (pointer != nullptr && bytes > 0) accesses.push_back({begin, begin + bytes, writes, name});
   }
   void add_copied(const void* pointer, std::size_t bytes, bool writes) {
-    if (in_graph || pointer_info(runtime, pointer).kind != MemoryKind::unregistered)
-      add(pointer, bytes, writes, "memcpy");
+    if (in_graph || pointer_info(runtime, pointer).kind != MemoryKind::unregistered) add(pointer, bytes, writes);
   }
 
   // Operands of functions of the host may lie in memory of the host.
@@ -50,27 +51,21 @@ struct AccessList {
     const KernelNodeParams params = work.params();
     for (const MemoryAccess& access : work.kernel().accesses(params.params)) {
       require_accessible(work.kernel(), access);
-      add(access.address, access.bytes, access.writes, "kernel " + work.kernel().name);
+      add(access.address, access.bytes, access.writes);
     }
   }
   void operator()(const MemcpyNodeParams& work) {
     add_copied(work.source, work.bytes, false);
     add_copied(work.destination, work.bytes, true);
   }
-  void operator()(const MemsetNodeParams& work) {
-    add(work.destination, work.count * work.element_bytes, true, "memset");
-  }
-  void operator()(const StagedCopy& work) { add(work.destination, work.bytes.size(), true, "memcpy"); }
+  void operator()(const MemsetNodeParams& work) { add(work.destination, work.count * work.element_bytes, true); }
+  void operator()(const StagedCopy& work) { add(work.destination, work.bytes.size(), true); }
   void operator()(const MemoryFreeNodeParams& work) {
     const PointerInfo info = pointer_info(runtime, work.address);
-    add(info.base, info.bytes, true, "the free of stream-ordered memory");
+    add(info.base, info.bytes, true);
   }
-  void operator()(const GraphAllocation& work) {
-    add(work.memory->address(), work.memory->bytes(), true, "the allocation of graph memory");
-  }
-  void operator()(const GraphFree& work) {
-    add(work.memory->address(), work.memory->bytes(), true, "the free of graph memory");
-  }
+  void operator()(const GraphAllocation& work) { add(work.memory->address(), work.memory->bytes(), true); }
+  void operator()(const GraphFree& work) { add(work.memory->address(), work.memory->bytes(), true); }
   template <class Other>
   void operator()(const Other&) {}
 };
@@ -78,7 +73,8 @@ struct AccessList {
 }  // namespace
 
 std::vector<Access> accesses_of(HostRuntime& runtime, const Work& work, bool in_graph) {
-  AccessList list{runtime, in_graph};
+  const auto* const kernel = std::get_if<KernelWork>(&work);
+  AccessList list{runtime, in_graph, kind_of(work) + (kernel != nullptr ? kernel->kernel().name : std::string())};
   std::visit(list, work);
   return std::move(list.accesses);
 }

@@ -13,15 +13,14 @@ namespace reprise::backend {
 namespace host {
 namespace {
 
-// All conditions of the process, by handle. The mutex is a leaf.
+// All conditions of the process, by handle; operations may run until it ends. The mutex is a leaf.
 struct Conditions {
   std::mutex mutex;
   std::unordered_map<ConditionalHandle, HostCondition*> all;
 };
 
 Conditions& conditions() {
-  static support::Immortal<Conditions> instance;  // operations may run until the process ends
-  return *instance;
+  return support::Immortal<Conditions>::get();
 }
 
 }  // namespace

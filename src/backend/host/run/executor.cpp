@@ -2,6 +2,8 @@
 #include "backend/host/run/executor.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <system_error>
 #include <thread>
 
@@ -14,8 +16,6 @@ namespace {
 constexpr unsigned most_workers = 256;
 // A worker is added when no task has started for so long, while tasks are ready and every worker is busy.
 constexpr std::chrono::milliseconds blocked_after{2};
-
-thread_local int executing_depth = 0;
 
 // Spins before sleeping: the submitting thread and the workers hold the mutex for about ten instructions at a time, and
 // sleeping costs both sides a system call.
@@ -36,16 +36,6 @@ unsigned usual_workers() {
 }
 
 }  // namespace
-
-bool executing() noexcept {
-  return executing_depth > 0;
-}
-ExecutingScope::ExecutingScope() noexcept {
-  ++executing_depth;
-}
-ExecutingScope::~ExecutingScope() {
-  --executing_depth;
-}
 
 void TaskQueue::push_back(Task& task) noexcept {
   task.next_ = nullptr;
@@ -145,10 +135,13 @@ void Executor::wait(const OperationRef& operation) {
 }
 
 bool Executor::try_wait(const OperationRef& operation) {
-  if (runs_by_steps()) [[unlikely]]
-    return try_wait_by_steps(operation);
-  wait(operation);
-  return true;
+  if (!runs_by_steps()) {
+    wait(operation);
+    return true;
+  }
+  std::unique_lock lock(mutex_);
+  while (!operation.done() && !stepping_ && !ready_.empty()) step(lock);
+  return operation.done();
 }
 
 void Executor::wait_for_releases() {
@@ -176,10 +169,11 @@ void Executor::end(const Run& run) noexcept {
 }
 
 void Executor::polled() {
-  if (runs_by_steps()) [[unlikely]]
-    return poll_by_steps();
-  const auto lock = lock_shortly(mutex_);
-  relieve();
+  auto lock = lock_shortly(mutex_);
+  if (!runs_by_steps())
+    relieve();
+  else if (!stepping_ && !ready_.empty())  // never blocks: another thread's host function may wait for this one
+    step(lock);
 }
 
 void Executor::push_ready(Task& task) noexcept {
@@ -242,6 +236,44 @@ void Executor::work() {
     lock = lock_shortly(mutex_);
     end(run);
   }
+}
+
+// By steps.
+
+void Executor::run_by_steps(std::unique_ptr<Chooser> chooser) {
+  const std::lock_guard lock(mutex_);
+  chooser_ = std::move(chooser);
+}
+
+void Executor::wait_by_steps(const OperationRef& operation) {
+  std::unique_lock lock(mutex_);
+  while (!operation.done()) {
+    if (stepping_) {
+      done_condition_.wait(lock);
+    } else if (!ready_.empty()) {
+      step(lock);
+    } else {
+      std::fputs(
+          "reprise: fatal: a wait for work of a simulated device will never end: nothing is ready to run, nothing is "
+          "running, and so nothing can complete what it waits for\n",
+          stderr);
+      std::abort();
+    }
+  }
+}
+
+void Executor::step(std::unique_lock<std::mutex>& lock) {
+  Task* const task = ready_.take(chooser_->choose(ready_.size()));
+  stepping_ = true;
+  Run run;
+  begin(run);
+  lock.unlock();
+  Task* const next = task->run();
+  lock.lock();
+  end(run);
+  stepping_ = false;
+  if (next != nullptr) ready_.push_back(*next);
+  done_condition_.notify_all();
 }
 
 }  // namespace reprise::backend::host

@@ -72,7 +72,6 @@ class Operation : public Task {
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   /// Records the time of completion. Before submit().
   void set_timed() noexcept { timed_ = true; }
-  bool timed() const noexcept { return timed_; }
   /// Only for a timed operation that is done.
   std::chrono::steady_clock::time_point completed_at() const noexcept { return completed_at_; }
 
@@ -197,10 +196,8 @@ class Executor {
   void start_worker();                   // with the mutex held; throws std::system_error, std::bad_alloc
   void require_worker();                 // with the mutex held; throws NoWorker, std::bad_alloc
   void work();
-  // By steps: executor_steps.cpp.
+  // By steps.
   void wait_by_steps(const OperationRef& operation);
-  void poll_by_steps();
-  bool try_wait_by_steps(const OperationRef& operation);
   void step(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
@@ -220,15 +217,19 @@ class Executor {
   std::chrono::steady_clock::time_point seen_at_;
 };
 
+inline constinit thread_local int executing_depth = 0;  ///< scopes of the calling thread
+
 /// True if the calling thread is executing an operation of a host device (or a user object's destructor). Such a thread
 /// must not call the device runtime.
-bool executing() noexcept;
+inline bool executing() noexcept {
+  return executing_depth > 0;
+}
 
 /// Marks the calling thread as executing until the end of the scope.
 class ExecutingScope {
  public:
-  ExecutingScope() noexcept;
-  ~ExecutingScope();
+  ExecutingScope() noexcept { ++executing_depth; }
+  ~ExecutingScope() { --executing_depth; }
   ExecutingScope(const ExecutingScope&) = delete;
   ExecutingScope& operator=(const ExecutingScope&) = delete;
 };

@@ -18,7 +18,6 @@ namespace reprise::backend::host {
 
 /// An executable graph. Guarded by the runtime's mutex.
 struct HostExec {
-  HostDevice* device;
   std::uint64_t id;
   InstantiateFlags flags;
   std::shared_ptr<Plan> plan;
@@ -28,7 +27,9 @@ struct HostExec {
   std::optional<std::vector<Access>> accesses;  ///< for the race check; reset when the plan changes
   std::weak_ptr<NodeTimes> times;               ///< for its launches, while nodes are timed
 
-  HostExec(HostDevice& exec_device, const HostGraph& graph, InstantiateFlags exec_flags);
+  HostExec(const HostGraph& graph, InstantiateFlags exec_flags);
+  /// The place of a node of the template in the plan; nullopt if it has none. \param node may be null.
+  std::optional<std::size_t> place_of(const HostNode* node) const;
   /// The plan, for changes: a copy of it if an incomplete launch uses it.
   Plan& changeable_plan();
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "backend/host/host_monitor.h"
+#include "backend/host/host_backend.h"
 
 // The times of the nodes in an executable's launches.
 
@@ -21,9 +21,9 @@ class HostNodeWatch final : public NodeWatch {
     if (exec == nullptr) return taken;
     std::vector<GraphNodeHandle> nodes(exec->plan->size());
     if (const HostGraph* const graph = runtime_.find(template_graph_); graph != nullptr)
-      for_each_node(*graph, [&](HostNode& node) {
-        if (const auto place = exec->index_of_node.find(node.id); place != exec->index_of_node.end())
-          nodes[place->second] = handle_of(node);
+      find_node(*graph, [&](HostNode& node) {
+        if (const auto place = exec->place_of(&node)) nodes[*place] = handle_of(node);
+        return false;  // go on to the next one
       });
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (times_->runs(i) == 0) continue;
@@ -44,7 +44,7 @@ class HostNodeWatch final : public NodeWatch {
 
 }  // namespace
 
-std::shared_ptr<NodeWatch> HostMonitor::watch_nodes(GraphHandle template_graph, GraphExecHandle handle,
+std::shared_ptr<NodeWatch> HostBackend::watch_nodes(GraphHandle template_graph, GraphExecHandle handle,
                                                     std::string* why) {
   const std::lock_guard lock(runtime_.mutex);
   HostExec* const exec = runtime_.find(handle);
@@ -55,6 +55,12 @@ std::shared_ptr<NodeWatch> HostMonitor::watch_nodes(GraphHandle template_graph, 
   std::shared_ptr<NodeTimes> times = exec->times.lock();
   if (times == nullptr) exec->times = times = std::make_shared<NodeTimes>(exec->plan->size());
   return std::make_shared<HostNodeWatch>(runtime_, template_graph, handle, std::move(times));
+}
+
+std::unordered_map<GraphNodeHandle, std::uint64_t> HostBackend::profiler_ids(GraphHandle, GraphExecHandle,
+                                                                             std::string* why) {
+  *why = "A simulated device has no profiler that would name its nodes.";
+  return {};
 }
 
 }  // namespace reprise::backend::host

@@ -137,7 +137,21 @@ Task* Plan::Node::finish() {
   NodeTimes* const times = enabled ? plan->times_ : nullptr;
   if (times != nullptr) [[unlikely]]
     times->ends(place);
-  return pass_on();
+  pending.store(dependencies, std::memory_order_relaxed);  // for the next run of its level
+  Task* next = nullptr;
+  for (Node* successor : successors) {
+    if (successor->pending.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
+    if (next == nullptr)
+      next = successor;
+    else
+      plan->launch_->executor().post(*successor);
+  }
+  // The last access: once the counter is zero, the launch may end and the plan be destroyed.
+  LaunchOperation* const launch = plan->launch_;
+  Level& mine = *level;
+  if (mine.remaining.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    return mine.owner != nullptr ? mine.owner->inner_done() : launch->finish();
+  return next;
 }
 
 bool Plan::Node::do_event_work() {
@@ -153,10 +167,6 @@ bool Plan::Node::do_event_work() {
   }
   resumed = false;
   return true;
-}
-
-bool Plan::Node::loops() const {
-  return plan->shape_->nodes[place].condition == ConditionalType::while_;
 }
 
 Plan::Level* Plan::Node::chosen() const {
@@ -186,27 +196,9 @@ Task* Plan::Node::run_inner() {
 }
 
 Task* Plan::Node::inner_done() {
-  if (loops()) return this;
+  if (plan->shape_->nodes[place].condition == ConditionalType::while_) return this;
   resumed = false;
   return finish();
-}
-
-Task* Plan::Node::pass_on() {
-  pending.store(dependencies, std::memory_order_relaxed);  // for the next run of its level
-  Task* next = nullptr;
-  for (Node* successor : successors) {
-    if (successor->pending.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
-    if (next == nullptr)
-      next = successor;
-    else
-      plan->launch_->executor().post(*successor);
-  }
-  // The last access: once the counter is zero, the launch may end and the plan be destroyed.
-  LaunchOperation* const launch = plan->launch_;
-  Level& mine = *level;
-  if (mine.remaining.fetch_sub(1, std::memory_order_acq_rel) == 1)
-    return mine.owner != nullptr ? mine.owner->inner_done() : launch->finish();
-  return next;
 }
 
 }  // namespace reprise::backend::host

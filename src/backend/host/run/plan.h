@@ -112,8 +112,6 @@ class Plan {
     Level* chosen() const;
     Task* inner_done();
     Task* finish();
-    Task* pass_on();
-    bool loops() const;
   };
 
   void make_nodes();  // of shape_, without work

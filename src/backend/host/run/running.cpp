@@ -12,6 +12,13 @@ namespace {
 // The fault handler reads it: its first use on a thread must not allocate, also in a library that was loaded later.
 [[gnu::tls_model("initial-exec")]] constinit thread_local const RunningOperation* running = nullptr;
 
+const char* name_of(const Work& work) noexcept {
+  const auto* const kernel = std::get_if<KernelWork>(&work);
+  return kernel != nullptr ? kernel->kernel().name.c_str() : "";
+}
+
+}  // namespace
+
 const char* kind_of(const Work& work) noexcept {
   if (std::holds_alternative<KernelWork>(work)) return "kernel ";
   if (std::holds_alternative<MemcpyNodeParams>(work) || std::holds_alternative<StagedCopy>(work)) return "memcpy";
@@ -22,13 +29,6 @@ const char* kind_of(const Work& work) noexcept {
   if (std::holds_alternative<MemoryFreeNodeParams>(work)) return "the free of stream-ordered memory";
   return "an operation";
 }
-
-const char* name_of(const Work& work) noexcept {
-  const auto* const kernel = std::get_if<KernelWork>(&work);
-  return kernel != nullptr ? kernel->kernel().name.c_str() : "";
-}
-
-}  // namespace
 
 RunningOperation::RunningOperation(const HostDevice& device, const Work& work, const OperationPlace& place) noexcept
     : device_(device), kind_(kind_of(work)), name_(name_of(work)), place_(place), outer_(running) {

@@ -9,6 +9,9 @@
 
 namespace reprise::backend::host {
 
+/// What texts call an operation, for example "memcpy"; for a kernel, "kernel " before its name.
+const char* kind_of(const Work& work) noexcept;
+
 /// Place where an operation was submitted. A value that needs no memory.
 struct OperationPlace {
   StreamHandle stream = nullptr;  ///< as passed to the call

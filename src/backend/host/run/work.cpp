@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <exception>
+#include <type_traits>
 #include <typeinfo>
 
 #include "backend/host/host_runtime.h"
@@ -134,15 +135,12 @@ void KernelWork::run() const {
 Work make_work(const NodeParams& params) {
   return std::visit(Overloaded{
                         [](const KernelNodeParams& p) -> Work { return KernelWork(p); },
-                        [](const MemcpyNodeParams& p) -> Work { return p; },
-                        [](const MemsetNodeParams& p) -> Work { return p; },
-                        [](const HostNodeParams& p) -> Work { return p; },
-                        [](const EventRecordNodeParams& p) -> Work { return p; },
-                        [](const EventWaitNodeParams& p) -> Work { return p; },
-                        [](const MemoryFreeNodeParams& p) -> Work { return p; },
-                        [](const ChildGraphNodeParams& p) -> Work { return p; },
-                        [](const ConditionalNodeParams& p) -> Work { return p; },
-                        [](const auto&) -> Work { return EmptyNodeParams{}; },
+                        [](const auto& p) -> Work {
+                          if constexpr (std::is_constructible_v<Work, decltype(p)>)
+                            return p;
+                          else
+                            return EmptyNodeParams{};
+                        },
                     },
                     params);
 }

@@ -6,7 +6,7 @@
 #include "backend/host/host_runtime.h"
 #include "backend/host/host_settings.h"
 #include "backend/host/run/seeded_chooser.h"
-#include "backend/simulator_end.h"
+#include "backend/notifications.h"
 #include "reprise/host_simulator.h"
 #include "support/forked.h"
 #include "support/immortal.h"
@@ -77,11 +77,6 @@ struct Simulators {
   }
 };
 
-Simulators& simulators() {
-  static support::Immortal<Simulators> instance;
-  return *instance;
-}
-
 }  // namespace
 }  // namespace reprise::backend::host
 
@@ -92,7 +87,7 @@ HostSimulator::HostSimulator(const HostDeviceOptions& options) {
   if (options.memory_bytes < settings::least_memory || options.memory_bytes > settings::most_memory)
     throw UsageError(text::format("HostDeviceOptions::memory_bytes should be from {} to {}, but it is {}",
                                   settings::least_memory, settings::most_memory, options.memory_bytes));
-  device_ = &backend::host::simulators().take(options);
+  device_ = &support::Immortal<backend::host::Simulators>::get().take(options);
   device_->begin(options);
 }
 
@@ -100,7 +95,7 @@ HostSimulator::~HostSimulator() {
   if (support::forked()) return;
   device_->runtime.wait_until_idle();
   device_->vacate();
-  backend::host::simulators().park(*device_);
+  support::Immortal<backend::host::Simulators>::get().park(*device_);
 }
 
 Device HostSimulator::device() const noexcept {
