@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
 #include <string.h>
 
 #include "tests/c_api/tests.h"
@@ -97,6 +98,28 @@ void what_is_submitted_from_begin_to_end_is_captured(void) {
   replay(&o);
   EXPECT(doubled[0] == 10);
   EXPECT(reprise_graph_capture_end(o.graph) == REPRISE_ERROR_USAGE);
+  EXPECT_OK(reprise_free(o.device, s.memory));
+  destroy_objects(&o);
+}
+
+static void* end_capture(void* graph) {
+  EXPECT(reprise_graph_capture_end(graph) == REPRISE_ERROR_USAGE);
+  EXPECT(strstr(reprise_last_error(), "on another thread than the one that began the capture") != NULL);
+  return NULL;
+}
+
+void a_capture_whose_end_is_refused_continues(void) {
+  struct objects o = make_objects();
+  struct step s = make_step(&o);
+  pthread_t thread;
+  EXPECT_OK(reprise_graph_capture_begin(o.graph, o.stream, NULL));
+  EXPECT(pthread_create(&thread, NULL, end_capture, o.graph) == 0);
+  EXPECT(pthread_join(thread, NULL) == 0);
+  EXPECT_OK(step(&s, o.stream));
+  EXPECT_OK(reprise_graph_capture_end(o.graph));
+  set_source(6);
+  replay(&o);
+  EXPECT(doubled[0] == 12);
   EXPECT_OK(reprise_free(o.device, s.memory));
   destroy_objects(&o);
 }

@@ -134,6 +134,9 @@ void structs_of_other_versions_are_read_as_far_as_they_go(void) {
   EXPECT_OK(reprise_device_memory_counts(o.device, &counts));
   EXPECT(counts.struct_size == sizeof(size_t) + sizeof(uint64_t));
   EXPECT(counts.reserved_bytes != UINT64_MAX && counts.allocated_bytes == UINT64_MAX);
+  counts.struct_size = 0;
+  EXPECT(reprise_device_memory_counts(o.device, &counts) == REPRISE_ERROR_USAGE);
+  EXPECT(strstr(reprise_last_error(), "struct_size") != NULL);
   destroy_objects(&o);
 }
 

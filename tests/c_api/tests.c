@@ -25,6 +25,7 @@ void wait_for(const struct objects* objects, const int* value, int expected) {
 const struct c_test c_tests[] = {
     {"CCaptures", "AFunctionIsCapturedAndReplayed", a_function_is_captured_and_replayed},
     {"CCaptures", "WhatIsSubmittedFromBeginToEndIsCaptured", what_is_submitted_from_begin_to_end_is_captured},
+    {"CCaptures", "OneWhoseEndIsRefusedContinues", a_capture_whose_end_is_refused_continues},
     {"CCaptures", "ABrokenOneHasAReportAndTheGraphCapturesAgain",
      a_broken_capture_has_a_report_and_the_graph_captures_again},
     {"CCaptures", "AnEmptyOneIsRefusedUnlessItIsAllowed", an_empty_capture_is_refused_unless_it_is_allowed},

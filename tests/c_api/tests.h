@@ -20,6 +20,7 @@ void wait_for(const struct objects* objects, const int* value, int expected);
 
 void a_function_is_captured_and_replayed(void);
 void what_is_submitted_from_begin_to_end_is_captured(void);
+void a_capture_whose_end_is_refused_continues(void);
 void a_broken_capture_has_a_report_and_the_graph_captures_again(void);
 void an_empty_capture_is_refused_unless_it_is_allowed(void);
 void a_function_that_fails_abandons_the_capture_and_its_status_is_returned(void);
