@@ -113,19 +113,11 @@ void size_given_output(const OperatorTraits& traits, const Stack& stack, const a
   given.unsafeGetTensorImpl()->set_sizes_and_strides(shape.sizes(), shape.strides());
 }
 
-void wait(const OperatorTraits& traits, const StreamRef& stream) {
-  try {
-    stream.synchronize();
-  } catch (const BackendError& error) {
-    TORCH_CHECK(false, traits.name,
-                " has to wait for the device, since its result depends on values there: ", error.what());
-  }
-}
-
 // Waits for the stream, which a capture does not allow.
 void run_now(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& traits, c10::Device device) {
   const StreamRef stream = current_stream_of(device);
-  if (stream.capture_status() != CaptureStatus::none) wait(traits, stream);
+  const auto wait = [&] { wait_for(stream, traits.name, ", since its result depends on values there"); };
+  if (stream.capture_status() != CaptureStatus::none) wait();
   struct Results {
     Stack returned;
     std::vector<std::pair<std::size_t, at::Tensor>> resized;
@@ -145,7 +137,7 @@ void run_now(const c10::OperatorHandle& op, Stack* stack, const OperatorTraits& 
         }
       },
       call->accesses());
-  wait(traits, stream);
+  wait();
   TORCH_CHECK(results->refused.empty(), traits.name, ": ", results->refused);
   const auto arguments = torch::jit::pop(*stack, traits.arguments);
   for (const auto& [argument, tensor] : results->resized) {
@@ -184,14 +176,9 @@ Stack results_of(const OperatorTraits& traits, const Stack& shapes, const Stack&
       const c10::IValue& given = torch::jit::peek(stack, *traits.returned[i], traits.arguments);
       if (given.isTensor() && shape.isTensor()) size_given_output(traits, stack, given.toTensor(), shape.toTensor());
       results.push_back(given);
-    } else if (shape.isTensor()) {
-      results.emplace_back(allocate_like(shape.toTensor(), device, outputs));
-    } else if (shape.isTensorList()) {
-      c10::List<at::Tensor> made;
-      for (const at::Tensor& each : shape.toTensorVector()) made.push_back(allocate_like(each, device, outputs));
-      results.emplace_back(made);
     } else {
-      results.push_back(shape);
+      results.push_back(
+          with_tensors(shape, [&](const at::Tensor& each) { return allocate_like(each, device, outputs); }));
     }
   }
   return results;

@@ -16,8 +16,7 @@ namespace reprise::libtorch {
 /// Operators with a kernel of their own are in
 ///
 ///     memory_kernels         memory, views, copies, values for the host
-///     convolution_kernels    convolutions
-///     cuda_like_kernels      others that libtorch implements differently on CUDA than on an unknown device
+///     cuda_like_kernels      those that libtorch implements differently on CUDA than on an unknown device
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace reprise::libtorch

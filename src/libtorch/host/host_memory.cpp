@@ -56,33 +56,31 @@ class PinnedBlocks {
   void* allocate(std::size_t bytes) {
     const std::size_t size = std::bit_ceil(std::max<std::size_t>(bytes, 512));
     const std::lock_guard lock(mutex_);
-    reuse_completed();
-    Block block{size, {}};
+    for (auto& [begin, block] : blocks_)
+      if (block.size == size && block.is_free && std::ranges::all_of(block.uses, &Event::query, &Use::event)) {
+        block = Block{size};
+        return reinterpret_cast<void*>(begin);
+      }
     void* memory = nullptr;
-    if (auto& free = free_[size]; !free.empty()) {
-      memory = free.back();
-      free.pop_back();
-    } else {
-      backend::Checked(runtime_).pinned_allocate(&memory, size);
-    }
-    given_out_.emplace(reinterpret_cast<std::uintptr_t>(memory), std::move(block));
+    backend::Checked(*backend::host_backends().front()).pinned_allocate(&memory, size);
+    blocks_.insert_or_assign(reinterpret_cast<std::uintptr_t>(memory), Block{size});
     return memory;
   }
 
   void deallocate(void* memory) {
     const std::lock_guard lock(mutex_);
-    freed_.push_back(given_out_.extract(reinterpret_cast<std::uintptr_t>(memory)));
+    blocks_.at(reinterpret_cast<std::uintptr_t>(memory)).is_free = true;
   }
 
   void used(const void* address, const StreamRef& stream) {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
     const std::lock_guard lock(mutex_);
-    auto found = given_out_.upper_bound(at);
-    if (found == given_out_.begin()) return;
+    auto found = blocks_.upper_bound(at);
+    if (found == blocks_.begin()) return;
     --found;
     if (at >= found->first + found->second.size) return;
     auto& uses = found->second.uses;
-    auto use = std::find_if(uses.begin(), uses.end(), [&](const Use& each) { return each.stream == stream; });
+    auto use = std::ranges::find(uses, stream, &Use::stream);
     if (use == uses.end()) use = uses.insert(use, {stream, Event(stream.device(), EventOptions{.timing = false})});
     use->event.record(stream);
   }
@@ -94,24 +92,12 @@ class PinnedBlocks {
   };
   struct Block {
     std::size_t size;
-    std::vector<Use> uses;
+    bool is_free = false;
+    std::vector<Use> uses = {};  // a free one is given out again when they are done
   };
-  using Blocks = std::map<std::uintptr_t, Block>;
 
-  void reuse_completed() {
-    std::erase_if(freed_, [&](const Blocks::node_type& block) {
-      const auto& uses = block.mapped().uses;
-      if (!std::all_of(uses.begin(), uses.end(), [](const Use& use) { return use.event.query(); })) return false;
-      free_[block.mapped().size].push_back(reinterpret_cast<void*>(block.key()));
-      return true;
-    });
-  }
-
-  backend::Backend& runtime_ = *backend::host_backends().front();
   std::mutex mutex_;
-  Blocks given_out_;
-  std::vector<Blocks::node_type> freed_;
-  std::map<std::size_t, std::vector<void*>> free_;
+  std::map<std::uintptr_t, Block> blocks_;  // by address
 };
 
 PinnedBlocks& pinned_blocks() {

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/ScopeExit.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <utility>
 
 #include "backend/host_work.h"
+#include "reprise/error.h"
 #include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
@@ -22,19 +24,6 @@ extern "C" void omp_set_num_threads(int) noexcept;  // of libtorch's OpenMP
 
 namespace reprise::libtorch {
 namespace {
-
-// One thread of ATen's, so that the order of sums and the splitting of loops are the same on each machine and in each
-// run. at::set_num_threads() would set it for later threads, too.
-class OneThread {
- public:
-  OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
 
 // Warnings of kernels on a thread of the device, repeated at each replay, would not show their origin. output_shapes()
 // passes them on once, at the call of the operator.
@@ -81,7 +70,10 @@ class ExitGuard {
 
 void run(const std::string& name, const std::function<void()>& function) {
   const auto running = ExitGuard::exit_guard().enter(name);
-  const OneThread one_thread;
+  // One thread of ATen's, so that the order of sums and the splitting of loops are the same on each machine and in each
+  // run. at::set_num_threads() would set it for later threads, too.
+  const auto several_threads = c10::make_scope_exit([before = at::get_num_threads()] { omp_set_num_threads(before); });
+  omp_set_num_threads(1);
   NoWarnings no_warnings;
   const c10::WarningUtils::WarningHandlerGuard quiet(&no_warnings);
   const c10::InferenceMode no_inference_mode(false);
@@ -100,6 +92,14 @@ void enqueue_kernels(const StreamRef& stream, const std::string& name, std::func
                      std::span<const MemoryAccess> operands) {
   backend::enqueue(
       stream, name, [name, function = std::move(function)] { run(name, function); }, operands);
+}
+
+void wait_for(const StreamRef& stream, std::string_view name, std::string_view why) {
+  try {
+    stream.synchronize();
+  } catch (const BackendError& error) {
+    TORCH_CHECK(false, name, " has to wait for the device", why, ": ", error.what());
+  }
 }
 
 }  // namespace reprise::libtorch

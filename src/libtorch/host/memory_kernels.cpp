@@ -100,14 +100,6 @@ void copy_on_device(const at::Tensor& from, const at::Tensor& to) {
   if (stream != other) other.wait(stream);
 }
 
-void wait_for(const StreamRef& stream, const char* why) {
-  try {
-    stream.synchronize();
-  } catch (const BackendError& error) {
-    TORCH_CHECK(false, why, " has to wait for the device: ", error.what());
-  }
-}
-
 // A graph reads or writes pinned memory in each replay, and keeps it alive; else it is kept until the copy is done.
 void finish_with_pinned(const at::Tensor& tensor, const StreamRef& stream, bool non_blocking, const char* why) {
   if (!non_blocking) return wait_for(stream, why);
@@ -129,18 +121,13 @@ void require_lasting(const at::Tensor& from, bool non_blocking, const StreamRef&
 void copy_to_device(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
   const c10::DeviceGuard guard(to.device());
   const StreamRef stream = current_stream_of(to.device());
-  if (can_copy_bytes(from, to)) {
-    require_lasting(from, non_blocking, stream);
-    copy_async(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes(), stream);
-    if (from.is_pinned()) finish_with_pinned(from, stream, non_blocking, "aten::copy_ from the CPU");
-    return;
-  }
-  const at::Tensor packed = from.resolve_conj().resolve_neg().contiguous();
-  require_lasting(packed, non_blocking, stream);
-  at::Tensor staged = at::empty(packed.sizes(), packed.options().device(to.device()));
-  copy_async(staged.mutable_data_ptr(), packed.const_data_ptr(), packed.nbytes(), stream);
-  if (packed.is_pinned()) finish_with_pinned(packed, stream, non_blocking, "aten::copy_ from the CPU");
-  copy_on_device(staged.expand(to.sizes()), to);
+  const bool as_bytes = can_copy_bytes(from, to);
+  const at::Tensor source = as_bytes ? from : from.resolve_conj().resolve_neg().contiguous();
+  require_lasting(source, non_blocking, stream);
+  const at::Tensor target = as_bytes ? to : at::empty(source.sizes(), source.options().device(to.device()));
+  copy_async(target.mutable_data_ptr(), source.const_data_ptr(), source.nbytes(), stream);
+  if (source.is_pinned()) finish_with_pinned(source, stream, non_blocking, "aten::copy_ from the CPU");
+  if (!as_bytes) copy_on_device(target.expand(to.sizes()), to);
 }
 
 void copy_to_cpu(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {

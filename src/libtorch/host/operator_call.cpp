@@ -18,28 +18,15 @@ struct Written {
   at::Tensor tensor;
 };
 
-c10::IValue restored(const KeptArgument& kept, std::size_t argument, std::vector<Written>& written) {
-  const auto tensor = [&](std::size_t i) {
-    if (!kept.operands[i]) return kept.cpu[i];
-    at::Tensor made = kept.operands[i]->on_cpu();
-    if (kept.written) written.push_back({argument, &*kept.operands[i], made});
+c10::IValue restored(const KeptArgument& kept, std::size_t argument, bool writes, std::vector<Written>& written) {
+  std::size_t next = 0;
+  return with_tensors(kept.value, [&](const at::Tensor& tensor) {
+    const std::optional<TensorOperand>& operand = kept.operands[next++];
+    if (!operand) return tensor;
+    at::Tensor made = operand->on_cpu();
+    if (writes) written.push_back({argument, &*operand, made});
     return made;
-  };
-  if (kept.kind == KeptArgument::Kind::tensor) return tensor(0);
-  if (kept.kind == KeptArgument::Kind::tensors) {
-    c10::List<at::Tensor> list;
-    for (std::size_t i = 0; i < kept.operands.size(); ++i) list.push_back(tensor(i));
-    return list;
-  }
-  if (kept.kind == KeptArgument::Kind::optional_tensors) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (std::size_t i = 0; i < kept.operands.size(); ++i) {
-      at::Tensor each = tensor(i);
-      list.push_back(each.defined() ? std::optional(std::move(each)) : std::nullopt);
-    }
-    return list;
-  }
-  return kept.value;
+  });
 }
 
 }  // namespace
@@ -89,38 +76,26 @@ OperatorCall::OperatorCall(const c10::OperatorHandle& op, const torch::jit::Stac
     : op_(op), traits_(traits_of(op)) {
   const auto arguments = torch::jit::last(stack, traits_.arguments);
   arguments_.reserve(traits_.arguments);
-  for (std::size_t i = 0; i < traits_.arguments; ++i) {
-    const c10::IValue& value = arguments[i];
-    KeptArgument& kept = arguments_.emplace_back();
-    kept.written = traits_.writes[i];
-    if (value.isTensor()) {
-      kept.kind = KeptArgument::Kind::tensor;
-      keep_tensor(kept, value.toTensor());
-    } else if (value.isTensorList() || value.isOptionalTensorList()) {
-      kept.kind = value.isTensorList() ? KeptArgument::Kind::tensors : KeptArgument::Kind::optional_tensors;
-      for_each_tensor(value, [&](const at::Tensor& tensor) { keep_tensor(kept, tensor); });
-    } else if (traits_.generator == i) {
-      kept.kind = KeptArgument::Kind::generator;
-    } else if (value.isDevice()) {
-      kept.value = c10::Device(c10::DeviceType::CPU);
-    } else {
-      kept.value = value;
-    }
-  }
+  for (std::size_t i = 0; i < traits_.arguments; ++i) arguments_.push_back(kept(arguments[i], i));
 }
 
-void OperatorCall::keep_tensor(KeptArgument& kept, const at::Tensor& tensor) {
-  if (!is_here(tensor)) {
-    kept.operands.emplace_back(std::nullopt);
-    kept.cpu.push_back(tensor.defined() ? kept_values(tensor) : tensor);
-    return;
-  }
-  const TensorOperand& operand = *kept.operands.emplace_back(std::in_place, tensor);
-  kept.cpu.emplace_back();
-  const MemoryAccess access = operand.access(false);
-  if (access.bytes == 0) return;
-  accesses_.push_back(access);
-  if (kept.written) accesses_.push_back({access.address, access.bytes, true});
+KeptArgument OperatorCall::kept(const c10::IValue& value, std::size_t argument) {
+  if (traits_.generator == argument) return {};  // run() has one
+  if (value.isDevice()) return {c10::Device(c10::DeviceType::CPU)};
+  KeptArgument made;
+  made.value = with_tensors(value, [&](const at::Tensor& tensor) {
+    if (!is_here(tensor)) {
+      made.operands.emplace_back(std::nullopt);
+      return tensor.defined() ? kept_values(tensor) : tensor;
+    }
+    const MemoryAccess access = made.operands.emplace_back(std::in_place, tensor)->access(false);
+    if (access.bytes > 0) {
+      accesses_.push_back(access);
+      if (traits_.writes[argument]) accesses_.push_back({access.address, access.bytes, true});
+    }
+    return at::Tensor();
+  });
+  return made;
 }
 
 torch::jit::Stack OperatorCall::run(const std::function<void(std::size_t, const at::Tensor&)>& resized) const {
@@ -128,9 +103,8 @@ torch::jit::Stack OperatorCall::run(const std::function<void(std::size_t, const 
   torch::jit::Stack stack;
   stack.reserve(arguments_.size());
   for (std::size_t i = 0; i < arguments_.size(); ++i)
-    stack.push_back(arguments_[i].kind == KeptArgument::Kind::generator
-                        ? (random_ ? c10::IValue(cpu_generator(*random_)) : c10::IValue())
-                        : restored(arguments_[i], i, written));
+    stack.push_back(traits_.generator == i ? (random_ ? c10::IValue(cpu_generator(*random_)) : c10::IValue())
+                                           : restored(arguments_[i], i, traits_.writes[i], written));
   op_.callBoxed(&stack);
   for (const Written& each : written) {
     const bool same_sizes = each.tensor.sizes().equals(each.operand->sizes);

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "backend/host_work.h"
@@ -37,12 +38,8 @@ struct TensorOperand {
 
 /// One argument of an operator, kept until it runs.
 struct KeptArgument {
-  enum class Kind { value, tensor, tensors, optional_tensors, generator };
-  Kind kind = Kind::value;
-  bool written = false;
-  c10::IValue value;
-  c10::SmallVector<std::optional<TensorOperand>, 1> operands;  ///< one, or those of a list; nullopt: of another device
-  std::vector<at::Tensor> cpu;                                 ///< in the places of others: of the CPU, or undefined
+  c10::IValue value;  ///< where it has tensors of the host device: undefined ones
+  c10::SmallVector<std::optional<TensorOperand>, 1> operands = {};  ///< by tensor; nullopt: of another device
 };
 
 /// A call of an operator with tensors of the host device, kept to run later by the CPU's kernel.
@@ -68,7 +65,7 @@ class OperatorCall {
   const std::vector<MemoryAccess>& accesses() const { return accesses_; }
 
  private:
-  void keep_tensor(KeptArgument& kept, const at::Tensor& tensor);
+  KeptArgument kept(const c10::IValue& value, std::size_t argument);
 
   c10::OperatorHandle op_;
   const OperatorTraits& traits_;
@@ -83,6 +80,24 @@ at::Tensor kept_values(const at::Tensor& tensor);
 /// True for a defined tensor of the host device.
 inline bool is_here(const at::Tensor& tensor) {
   return tensor.defined() && tensor.is_privateuseone();
+}
+
+/// A value with `f(tensor)` in place of each tensor: of one, or of those of a list, undefined ones too.
+template <class F>
+c10::IValue with_tensors(const c10::IValue& value, F&& f) {
+  if (value.isTensor()) return f(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(f(tensor));
+    return list;
+  }
+  if (!value.isOptionalTensorList()) return value;
+  c10::List<std::optional<at::Tensor>> list;
+  for (const auto& tensor : value.toOptionalTensorVector()) {
+    at::Tensor made = f(tensor.value_or(at::Tensor()));
+    list.push_back(made.defined() ? std::optional(std::move(made)) : std::nullopt);
+  }
+  return list;
 }
 
 /// Calls `f` with each tensor of a value: one, or those of a list, undefined ones too.

@@ -33,24 +33,12 @@ torch::jit::Stack stand_ins(std::size_t arguments, const torch::jit::Stack& stac
   torch::jit::Stack made;
   made.reserve(arguments);
   for (const c10::IValue& value : torch::jit::last(stack, arguments)) {
-    if (value.isTensor()) {
-      made.emplace_back(stand_in(value.toTensor(), integer));
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(stand_in(tensor, integer));
-      made.emplace_back(list);
-    } else if (value.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
-        list.push_back(tensor ? std::optional(stand_in(*tensor, integer)) : std::nullopt);
-      made.emplace_back(list);
-    } else if (value.isDevice()) {
+    if (value.isDevice())
       made.emplace_back(c10::Device(c10::DeviceType::CPU));
-    } else if (value.isGenerator()) {
+    else if (value.isGenerator())
       made.emplace_back();
-    } else {
-      made.push_back(value);
-    }
+    else
+      made.push_back(with_tensors(value, [&](const at::Tensor& tensor) { return stand_in(tensor, integer); }));
   }
   return made;
 }
@@ -148,15 +136,7 @@ torch::jit::Stack find(const c10::OperatorHandle& op, const torch::jit::Stack& s
   WithoutResizing warnings;
   const c10::WarningUtils::WarningHandlerGuard quieter(&warnings);
   torch::jit::Stack results = called_on_cpu(op, stack);
-  for (c10::IValue& value : results) {
-    if (value.isTensor()) {
-      value = without_values(value.toTensor());
-    } else if (value.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(without_values(tensor));
-      value = list;
-    }
-  }
+  for (c10::IValue& value : results) value = with_tensors(value, &without_values);
   return results;
 }
 
