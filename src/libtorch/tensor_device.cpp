@@ -2,6 +2,7 @@
 #include "libtorch/tensor_device.h"
 
 #include "libtorch/cuda/cuda_tensors.h"
+#include "libtorch/host/host_generator.h"
 #include "libtorch/host/host_streams.h"
 #include "reprise/error.h"
 #include "text/format.h"
@@ -32,6 +33,18 @@ StreamRef stream_ref(const c10::Stream& stream) {
 
 c10::Stream c10_stream(const StreamRef& stream) {
   return stream.device().type() == DeviceType::host ? host_c10_stream(stream) : cuda_c10_stream(stream);
+}
+
+void register_generator_state(CUDAGraph& cuda_graph, const at::Generator& generator) {
+  if (generator.defined() && generator.device().is_cuda()) {
+    register_cuda_generator(cuda_graph, generator);
+  } else if (generator.defined() && generator.device().is_privateuseone()) {
+    cuda_graph.register_generator_state(generator.get<HostGenerator>()->generator());
+  } else {
+    throw UsageError(
+        text::format("register_generator_state expected a generator of a CUDA device or of a host device, found {}.",
+                     generator.defined() ? "one of " + generator.device().str() : "an undefined one"));
+  }
 }
 
 }  // namespace reprise::libtorch

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
 #include "reprise/detail/export.h"
 #include "reprise/libtorch/detail/install.h"
-#include "reprise/random.h"
 
 /// \file
 /// The host device as a device of libtorch, for tests on machines without a GPU.
@@ -30,10 +28,5 @@ namespace reprise::libtorch {
 /// \param index among the host devices.
 /// \throws UsageError if there is no such host device, or another PrivateUse1 backend is registered already.
 REPRISE_EXPORT c10::Device host_device(int index = 0);
-
-/// The generator of this library behind a generator of libtorch on a host device: they share their
-/// state. For CUDAGraph::register_generator_state(), which the default generator does not need.
-/// \throws UsageError for a generator of another device, or none.
-REPRISE_EXPORT Generator generator_of(const at::Generator& generator);
 
 }  // namespace reprise::libtorch

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/host/autocast.h"
-
 #include <ATen/autocast_mode.h>
 
 #include <optional>
+
+#include "libtorch/host/cuda_like_kernels.h"
 
 namespace reprise::libtorch {
 namespace {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "libtorch/host/fallback.h"
 #include "libtorch/host/host_streams.h"
@@ -22,6 +23,10 @@ namespace {
 
 using at::Tensor;
 using torch::jit::Stack;
+
+c10::OperatorHandle operator_named(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+}
 
 // --- Indices: those of the CPU are copied; masks become indices, whose number the host has to wait for
 
@@ -87,7 +92,7 @@ bool equal(const Tensor& a, const Tensor& b) {
               b.device());
   if (!a.sizes().equals(b.sizes())) return false;
   if (a.numel() == 0 || is_same_memory(a, b)) return true;
-  static const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::equal", "");
+  static const c10::OperatorHandle op = operator_named("aten::equal");
   Stack stack{a, b};
   fallback(op, &stack);
   return stack.back().toBool();
@@ -134,6 +139,22 @@ std::tuple<Tensor, Tensor> gru_cell(const Tensor& input_gates, const Tensor& hid
   return {hy.to(hx.scalar_type()), Tensor()};
 }
 
+// --- Convolutions: libtorch calls an operator of another name on a device unknown to it, of which the CPU has no
+// kernel
+
+void convolution(const c10::OperatorHandle& /*op*/, Stack* stack) {
+  static const c10::OperatorHandle of_the_cpu = operator_named("aten::convolution");
+  fallback(of_the_cpu, stack);
+}
+
+void convolution_backward(const c10::OperatorHandle& /*op*/, Stack* stack) {
+  static const c10::OperatorHandle of_the_cpu = operator_named("aten::convolution_backward");
+  constexpr std::ptrdiff_t arguments = 10, before_bias_sizes = 3;
+  const std::vector<std::int64_t> bias_sizes{torch::jit::peek(*stack, 0, arguments).toTensor().size(1)};
+  stack->insert(stack->end() - arguments + before_bias_sizes, c10::IValue(bias_sizes));
+  fallback(of_the_cpu, stack);
+}
+
 void register_cells(torch::Library& aten) {
   aten.impl("_thnn_fused_lstm_cell", &lstm_cell);
   aten.impl("_thnn_fused_gru_cell", &gru_cell);
@@ -149,6 +170,8 @@ void register_cuda_like_kernels(torch::Library& aten) {
   aten.impl("index.Tensor", torch::CppFunction::makeFromBoxedFunction<&index>());
   aten.impl("_index_put_impl_", torch::CppFunction::makeFromBoxedFunction<&index_put>());
   register_cells(aten);
+  aten.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
+  aten.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
   aten.impl("equal", &equal);
   aten.impl("native_dropout", &native_dropout);
   aten.impl("native_dropout_backward", &native_dropout_backward);

@@ -15,4 +15,7 @@ void register_cuda_like_autograd(torch::Library& aten_autograd);
 /// Copies of conjugated and negated views, which the kernel of copies resolves itself. For the keys of these views.
 void register_lazy_views(torch::Library& aten);
 
+/// Autocast of operators, with half as the default type. `aten` is for the key AutocastPrivateUse1.
+void register_autocast(torch::Library& aten);
+
 }  // namespace reprise::libtorch

@@ -9,8 +9,6 @@
 #include <torch/library.h>
 
 #include "backend/backend.h"
-#include "libtorch/host/autocast.h"
-#include "libtorch/host/convolution_kernels.h"
 #include "libtorch/host/cuda_like_kernels.h"
 #include "libtorch/host/fallback.h"
 #include "libtorch/host/host_generator.h"
@@ -86,7 +84,6 @@ struct Registration {
     c10::SetAllocator(type_here, device_allocator());
     at::RegisterPrivateUse1HooksInterface(new Hooks);  // libtorch keeps it
     register_memory_kernels(aten);
-    register_convolution_kernels(aten);
     register_cuda_like_kernels(aten);
     register_cuda_like_autograd(aten_autograd);
     register_lazy_views(conjugated);
@@ -122,13 +119,6 @@ c10::Device host_device(int index) {
                      "environment variable REPRISE_HOST_DEVICES says how many there are.",
                      static_cast<int>(guard().deviceCount()), index));
   return {type_here, static_cast<c10::DeviceIndex>(index)};
-}
-
-Generator generator_of(const at::Generator& generator) {
-  if (!generator.defined() || !generator.device().is_privateuseone())
-    throw UsageError(text::format("generator_of() expected a generator of a host device, found {}.",
-                                  generator.defined() ? "one of " + generator.device().str() : "an undefined one"));
-  return generator.get<HostGenerator>()->generator();
 }
 
 }  // namespace reprise::libtorch

@@ -158,7 +158,7 @@ TEST_F(OnHostDevice, AGraphDrawsFromARegisteredGeneratorAnewInEachReplay) {
       std::vector{torch::empty({8}, device_).normal_(0, 1, given), torch::empty({8}, device_).normal_(0, 1, given)};
   given.set_current_seed(8);
   CUDAGraph graph;
-  graph.register_generator_state(generator_of(given));
+  register_generator_state(graph, given);
   torch::Tensor x = torch::empty({8}, device_);
   capture(graph, [&] { x.normal_(0, 1, given); });
   for (const auto& each : expected) {

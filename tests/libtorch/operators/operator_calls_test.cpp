@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/libtorch/host/host_device_fixture.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <string>
 #include <thread>
 
@@ -191,16 +189,6 @@ TEST_F(OperatorCalls, LeaveTheCpusGeneratorAlone) {
   static_cast<void>(torch::dropout(x, 0.5, true));
   static_cast<void>(torch::multinomial(y, 2));
   EXPECT_TRUE(same(torch::rand({4}), expected));
-}
-
-TEST_F(OperatorCalls, DrawFromAGeneratorThatBothLibrariesSet) {
-  at::Generator generator = at::globalContext().getAcceleratorHooksInterface().getNewGenerator(0);
-  generator_of(generator).set_current_seed(77);
-  EXPECT_EQ(generator.current_seed(), 77U);
-  generator.set_current_seed(78);
-  EXPECT_EQ(generator_of(generator).current_seed(), 78U);
-  EXPECT_THROW(static_cast<void>(generator_of(at::detail::createCPUGenerator())), UsageError);
-  EXPECT_THROW(static_cast<void>(generator_of({})), UsageError);
 }
 
 TEST_F(OperatorCalls, WorkWhereThereIsNoDriverOfCuda) {
