@@ -73,10 +73,13 @@ std::shared_ptr<ForwardScopes> ForwardScopes::open(captures::Capture& capture) {
     all().scopes.push_back(scopes);
   }
   capture.attach(scopes_of, scopes);
+  backward_callback().add();
+  scopes->underway_ = true;
   return scopes;
 }
 
 void ForwardScopes::end() noexcept try {
+  if (std::exchange(underway_, false)) backward_callback().remove();
   const std::uint64_t caller = at::RecordFunction::currentThreadId();
   const std::lock_guard lock(all().mutex);
   for (auto& [thread, boundaries] : threads_) {
@@ -113,14 +116,6 @@ Annotation ForwardScopes::of(std::uint64_t thread, std::uint64_t number) {
     if (after != known->second.begin() && std::prev(after)->second != nullptr) return *std::prev(after)->second;
   }
   return {};
-}
-
-BackwardAnnotations::BackwardAnnotations() {
-  backward_callback().add();
-}
-
-BackwardAnnotations::~BackwardAnnotations() {
-  backward_callback().remove();
 }
 
 }  // namespace reprise::libtorch

@@ -17,7 +17,7 @@ namespace reprise::libtorch {
 /// which number on a thread was in which scope.
 ///
 /// Attached to the capture, and visible to all backward passes from open() until it is destroyed: a graph keeps it.
-/// Thread-safe.
+/// Backward passes are annotated until end(). Thread-safe.
 class ForwardScopes {
  public:
   static std::shared_ptr<ForwardScopes> open(captures::Capture& capture);
@@ -34,15 +34,7 @@ class ForwardScopes {
   using Boundaries = std::map<std::uint64_t, std::shared_ptr<const Annotation>>;  // by the first number; null: none
 
   std::map<std::uint64_t, Boundaries> threads_;
-};
-
-/// While it lives, backward passes in captures are annotated. Thread-safe.
-class BackwardAnnotations {
- public:
-  BackwardAnnotations();
-  ~BackwardAnnotations();
-  BackwardAnnotations(const BackwardAnnotations&) = delete;
-  BackwardAnnotations& operator=(const BackwardAnnotations&) = delete;
+  bool underway_ = false;  // the capture, whose backward passes are annotated
 };
 
 }  // namespace reprise::libtorch

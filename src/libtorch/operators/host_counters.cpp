@@ -212,9 +212,7 @@ void HostCounterListener::started(captures::Capture& capture) {
   capture_ = &capture;
   thread_ = std::this_thread::get_id();
   if (captures_of_thread++ == 0) c10::impl::tls_set_dispatch_key_included(key, true);
-  auto including = std::make_shared<Including>(capture.device());
-  including->open(capture);
-  watch_ = std::move(including);
+  watch_ = open_watch<Including>(capture);
 }
 
 void HostCounterListener::describe(const captures::Capture& /*capture*/, const backend::CaptureFindings& /*findings*/,
@@ -235,7 +233,6 @@ void HostCounterListener::ended(captures::Capture& capture, graphs::CapturedGrap
 
 // On another thread the key stays included: the kernels then find no capture.
 void HostCounterListener::leave() noexcept {
-  if (watch_ != nullptr) watch_->close();
   watch_.reset();
   capture_ = nullptr;
   if (std::exchange(thread_, std::nullopt) != std::this_thread::get_id()) return;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_set>
 
 #include "backend/check.h"
 #include "libtorch/host/operator_call.h"
@@ -15,12 +16,57 @@ namespace reprise::libtorch {
 
 using backend::Checked;
 
+namespace {
+
+// The nodes that come before each node of a graph.
+class Graph {
+ public:
+  Graph(backend::Backend& backend, GraphHandle graph) {
+    std::vector<GraphNodeHandle> nodes;
+    Checked(backend).graph_nodes(graph, &nodes);
+    for (std::size_t i = 0; i < nodes.size(); ++i) nodes_[nodes[i]].place = i;
+    std::vector<backend::Edge> edges;
+    Checked(backend).graph_edges(graph, &edges);
+    for (const backend::Edge& edge : edges) nodes_[edge.to].before.push_back(edge.from);
+  }
+
+  /// The nodes between two sets of nodes: ancestors of the second one that were created after the first one.
+  std::unordered_set<GraphNodeHandle> between(const std::vector<GraphNodeHandle>& from,
+                                              const std::vector<GraphNodeHandle>& to) const {
+    std::unordered_set<GraphNodeHandle> found;
+    std::size_t last = 0;  // how many there were
+    for (const GraphNodeHandle node : from)
+      if (const auto at = nodes_.find(node); at != nodes_.end()) last = std::max(last, at->second.place + 1);
+    std::vector<GraphNodeHandle> open = to;
+    while (!open.empty()) {
+      const auto at = nodes_.find(open.back());
+      open.pop_back();
+      if (at == nodes_.end() || at->second.place < last || !found.insert(at->first).second) continue;
+      open.insert(open.end(), at->second.before.begin(), at->second.before.end());
+    }
+    return found;
+  }
+
+ private:
+  struct Node {
+    std::size_t place = 0;  // in order of creation
+    std::vector<GraphNodeHandle> before = {};
+  };
+  std::unordered_map<GraphNodeHandle, Node> nodes_;
+};
+
+}  // namespace
+
 void OperatorInputs::began(const RunningOperator& op, const at::RecordFunction& call, const Nodes* tails) {
   const std::lock_guard lock(mutex_);
-  intervals_.began(op, tails);
-  given_.resize(intervals_.size());
-  const std::optional<std::size_t> number = intervals_.number_of(op);
-  Ranges* const given = number ? &given_[*number] : nullptr;
+  if (tails != nullptr) {
+    running_[&op] = outermost_.size();
+    outermost_.push_back({op.name, *tails});
+  }
+  const RunningOperator* outermost = &op;
+  while (outermost->within != nullptr) outermost = outermost->within;
+  const auto running = running_.find(outermost);
+  Ranges* const given = running != running_.end() ? &outermost_[running->second].given : nullptr;
   for (const c10::IValue& argument : call.inputs())
     for_each_tensor(argument, [&](const at::Tensor& tensor) { add(tensor, given); });
 }
@@ -28,7 +74,10 @@ void OperatorInputs::began(const RunningOperator& op, const at::RecordFunction& 
 void OperatorInputs::ended(const RunningOperator& op, const End& end) {
   if (op.within != nullptr) return;
   const std::lock_guard lock(mutex_);
-  intervals_.ended(op, end);
+  if (const auto running = running_.extract(&op)) {
+    const auto tails = end.capture.dependencies;
+    outermost_[running.mapped()].after.assign(tails.begin(), tails.end());
+  }
 }
 
 void OperatorInputs::add(const at::Tensor& tensor, Ranges* given) {
@@ -76,16 +125,15 @@ bool OperatorInputs::may_use(GraphNodeHandle node, std::uintptr_t address) const
   const std::lock_guard lock(mutex_);
   const auto [first, last] = made_.equal_range(node);
   return first == last ||
-         std::any_of(first, last, [&](const auto& made) { return lies_in(given_[made.second], address); });
+         std::any_of(first, last, [&](const auto& made) { return lies_in(outermost_[made.second].given, address); });
 }
 
 std::string OperatorInputs::operator_of(GraphNodeHandle node) const {
   const std::lock_guard lock(mutex_);
   const auto [first, last] = made_.equal_range(node);
   if (first == last) return {};
-  return intervals_.name(std::min_element(first, last, [](const auto& one, const auto& other) {
-                           return one.second < other.second;
-                         })->second);
+  const auto by_number = [](const auto& one, const auto& other) { return one.second < other.second; };
+  return outermost_[std::min_element(first, last, by_number)->second].name;
 }
 
 WeakStorages OperatorInputs::storages_in(const void* begin, std::size_t bytes) const {
@@ -110,8 +158,11 @@ std::optional<OperatorInputs::Memory> OperatorInputs::pinned_memory_at(std::uint
 }
 
 void OperatorInputs::look_at(GraphHandle template_graph) {
+  close();
   const std::lock_guard lock(mutex_);
-  made_ = intervals_.makers(device().backend(), template_graph);
+  const Graph graph(device().backend(), template_graph);
+  for (std::size_t i = 0; i < outermost_.size(); ++i)
+    for (const GraphNodeHandle node : graph.between(outermost_[i].before, outermost_[i].after)) made_.emplace(node, i);
   for (const auto& [begin, memory] : memory_) {
     const std::uintptr_t end = begin + memory.bytes;
     const auto last = ranges_.empty() ? ranges_.end() : std::prev(ranges_.end());

@@ -10,10 +10,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "libtorch/operators/operator_intervals.h"
 #include "libtorch/operators/operator_watch.h"
 #include "libtorch/operators/storage_watch.h"
 
@@ -53,9 +53,8 @@ class OperatorInputs final : public OperatorWatch {
   /// \throws BackendError if a query of the runtime fails.
   std::optional<Memory> pinned_memory_at(std::uintptr_t address) const;
 
-  /// Determines the nodes of the finished graph that were created by operators: those between the stream's dependencies
-  /// at the beginning and the end of one.
-  /// \throws BackendError if a query of the runtime fails.
+  /// Closes the watch, and determines the nodes of the finished graph that were created by operators: those between the
+  /// stream's dependencies at the beginning and the end of one. \throws BackendError if a query of the runtime fails.
   void look_at(GraphHandle template_graph);
   void release_kept() noexcept;
   bool made_by_operator(GraphNodeHandle node) const { return made_.contains(node); }
@@ -69,6 +68,13 @@ class OperatorInputs final : public OperatorWatch {
   }
 
  private:
+  /// An operator that no other one called.
+  struct Outermost {
+    std::string name;
+    Nodes before, after = {};  ///< what the next node of the stream would have depended on
+    Ranges given = {};         ///< the memory of its arguments, and of those of the operators that it called
+  };
+
   /// True if one of the ranges has the address. None must meet another one.
   static bool has_address(const Ranges& apart, std::uintptr_t address);
   static bool lies_in(const Ranges& ranges, std::uintptr_t address);
@@ -77,12 +83,11 @@ class OperatorInputs final : public OperatorWatch {
 
   mutable std::mutex mutex_;                 // guards the rest
   std::map<std::uintptr_t, Memory> memory_;  // by where it begins
-  OperatorIntervals intervals_;
-  // By the number of an outermost operator: the memory of its arguments and of those of the operators that it called.
-  std::vector<Ranges> given_;
-  OperatorIntervals::Makers made_;
-  Ranges ranges_;                      // of memory_; none meets another one
-  const std::optional<Ranges> keeps_;  // none meets another one
+  std::vector<Outermost> outermost_;
+  std::map<const RunningOperator*, std::size_t> running_;       // of outermost_
+  std::unordered_multimap<GraphNodeHandle, std::size_t> made_;  // by nodes: those of outermost_ that made them
+  Ranges ranges_;                                               // of memory_; none meets another one
+  const std::optional<Ranges> keeps_;                           // none meets another one
   std::vector<c10::intrusive_ptr<c10::StorageImpl>> kept_;
 };
 

@@ -97,12 +97,8 @@ void OperatorListener::begin(captures::Capture& /*capture*/) {
 }
 
 void OperatorListener::started(captures::Capture& capture) {
-  auto names = std::make_shared<OperatorNames>(capture.device());
-  names->open(capture);
-  names_ = std::move(names);
-  if (!capture.options().enable_annotations) return;
-  scopes_ = ForwardScopes::open(capture);
-  backward_.emplace();
+  names_ = open_watch<OperatorNames>(capture);
+  if (capture.options().enable_annotations) scopes_ = ForwardScopes::open(capture);
 }
 
 void OperatorListener::describe(const captures::Capture& /*capture*/, const backend::CaptureFindings& /*findings*/,
@@ -126,9 +122,7 @@ void OperatorListener::abandoned(captures::Capture& /*capture*/) noexcept {
 }
 
 void OperatorListener::close() noexcept {
-  if (names_ != nullptr) names_->close();
   names_.reset();
-  backward_.reset();
   if (scopes_ != nullptr) scopes_->end();
 }
 

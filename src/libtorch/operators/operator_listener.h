@@ -4,7 +4,6 @@
 #include <c10/util/Exception.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +32,8 @@ class OperatorListener final : public graphs::CaptureListener {
  private:
   void close() noexcept;
 
-  std::shared_ptr<OperatorNames> names_;         // while the capture is underway
-  std::optional<BackwardAnnotations> backward_;  // likewise
-  std::shared_ptr<ForwardScopes> scopes_;        // as long as the graph: it may be the forward half of another one
+  std::shared_ptr<OperatorNames> names_;   // while the capture is underway
+  std::shared_ptr<ForwardScopes> scopes_;  // as long as the graph: it may be the forward half of another one
 };
 
 /// Adds to an error which operator of the capture that was abandoned last on this thread had failed, if one had.

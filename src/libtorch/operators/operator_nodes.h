@@ -12,23 +12,14 @@ namespace reprise::libtorch {
 /// The operators that made the nodes of a graph, and the memory that they were given.
 class OperatorNodes final : public inspect::OperatorSource {
  public:
-  OperatorNodes() = default;
-  ~OperatorNodes() override { close(); }
-  OperatorNodes(const OperatorNodes&) = delete;
-  OperatorNodes& operator=(const OperatorNodes&) = delete;
-
-  void started(captures::Capture& capture) override;
-  void ended(GraphHandle template_graph) override;
+  void started(captures::Capture& capture) override { watch_ = open_watch<OperatorInputs>(capture); }
+  void ended(GraphHandle template_graph) override { watch_->look_at(template_graph); }
   std::string operator_of(GraphNodeHandle node) const override { return watch_->operator_of(node); }
   bool was_given(GraphNodeHandle node, std::uintptr_t address) const override {
-    return watch_->made_by_operator(node) && watch_->may_use(node, address);
+    return watch_->was_given(node, address);
   }
 
  private:
-  void close() noexcept {
-    if (watch_ != nullptr) watch_->close();
-  }
-
   std::shared_ptr<OperatorInputs> watch_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/types.h"
@@ -65,5 +66,14 @@ class OperatorWatch : public std::enable_shared_from_this<OperatorWatch> {
   const Device device_;
   captures::Capture* capture_ = nullptr;  // while it is open
 };
+
+/// Makes a watch and opens it. The end of the last pointer closes it.
+template <class Watch, class... Arguments>
+std::shared_ptr<Watch> open_watch(captures::Capture& capture, Arguments&&... arguments) {
+  auto watch = std::make_shared<Watch>(capture.device(), std::forward<Arguments>(arguments)...);
+  watch->open(capture);
+  Watch* const here = watch.get();
+  return {here, [kept = std::move(watch)](Watch* /*here*/) { kept->close(); }};
+}
 
 }  // namespace reprise::libtorch

@@ -28,17 +28,6 @@ class PinnedMemory final : public StorageOwner {
 
 }  // namespace
 
-void TensorInputs::started(captures::Capture& capture) {
-  auto operators = std::make_shared<OperatorInputs>(capture.device(), kept());
-  operators->open(capture);
-  operators_ = std::move(operators);
-}
-
-void TensorInputs::ended(GraphHandle template_graph) {
-  close();
-  operators_->look_at(template_graph);
-}
-
 void TensorInputs::find(std::span<memory::UsedAddress> addresses) {
   std::shared_ptr<StorageWatch> last;  // addresses are in ascending order
   for (memory::UsedAddress& used : addresses) {

@@ -14,13 +14,8 @@ namespace reprise::libtorch {
 /// is alive as long as a storage of one of those tensors has it.
 class TensorInputs : public inspect::InputSource {
  public:
-  TensorInputs() = default;
-  ~TensorInputs() override { close(); }
-  TensorInputs(const TensorInputs&) = delete;
-  TensorInputs& operator=(const TensorInputs&) = delete;
-
-  void started(captures::Capture& capture) override;
-  void ended(GraphHandle template_graph) override;
+  void started(captures::Capture& capture) override { operators_ = open_watch<OperatorInputs>(capture, kept()); }
+  void ended(GraphHandle template_graph) override { operators_->look_at(template_graph); }
   void find(std::span<memory::UsedAddress> addresses) override;
   void found() noexcept override { operators_->release_kept(); }
   bool is_used(GraphNodeHandle /*node*/, const memory::BlockWatch& /*watch*/, std::uintptr_t /*address*/) override {
@@ -33,10 +28,6 @@ class TensorInputs : public inspect::InputSource {
   virtual std::optional<OperatorInputs::Ranges> kept() { return {}; }
 
  private:
-  void close() noexcept {
-    if (operators_ != nullptr) operators_->close();
-  }
-
   std::shared_ptr<OperatorInputs> operators_;
 };
 
