@@ -2,6 +2,7 @@
 #include "libtorch/cuda/cuda_blocks.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <optional>
@@ -171,18 +172,14 @@ std::shared_ptr<BlockWatch> CudaBlocks::watch(const Block& block, const WeakStor
 
 void CudaBlocks::find(std::span<UsedAddress> addresses, std::span<const MempoolId> own,
                       const std::function<WeakStorages(const void*, std::size_t)>& storages_in) {
-  struct Looking {
-    explicit Looking(CudaBlocks& all) : blocks(all) { change(1); }
-    ~Looking() { change(-1); }
-    void change(int by) {
-      const std::lock_guard lock(blocks.mutex_);
-      blocks.looking_ += by;
-      blocks.interesting_.fetch_add(static_cast<std::size_t>(by));
-      if (blocks.looking_ == 0) blocks.freed_now_.clear();
-    }
-    CudaBlocks& blocks;
+  const auto look = [this](int by) {
+    const std::lock_guard lock(mutex_);
+    looking_ += by;
+    interesting_.fetch_add(static_cast<std::size_t>(by));
+    if (looking_ == 0) freed_now_.clear();
   };
-  const Looking looking(*this);
+  look(1);
+  const auto no_longer = c10::make_scope_exit([&] { look(-1); });
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(watched_, [](const auto& each) { return each.second.expired(); });

@@ -26,45 +26,34 @@ bool is_used(const Device& device, GraphHandle template_graph, const random::Len
   return std::ranges::any_of(scan.words, [&](const auto& word) { return words.contains(word.value); });
 }
 
-class SavedState {
- public:
-  explicit SavedState(const at::Generator& generator) : generator_(generator) {
-    const std::lock_guard lock(generator_.mutex());
-    seed_ = generator_.current_seed();
-    offset_ = generator_.get_offset();
-  }
-  void restore() {
-    const std::lock_guard lock(generator_.mutex());
-    generator_.set_current_seed(seed_);
-    generator_.set_offset(offset_);
-  }
-
- private:
-  at::Generator generator_;
-  std::uint64_t seed_, offset_;
-};
-
-class SavedStates {
- public:
-  explicit SavedStates(const std::vector<at::Generator>& generators) : states_(generators.begin(), generators.end()) {}
+// The states of generators, which are restored at its end.
+struct SavedStates {
+  struct State {
+    at::Generator generator;
+    std::uint64_t seed, offset;
+  };
   ~SavedStates() {
-    for (SavedState& state : states_) try {
-        state.restore();
+    for (State& each : states) try {
+        const std::lock_guard lock(each.generator.mutex());
+        each.generator.set_current_seed(each.seed);
+        each.generator.set_offset(each.offset);
       } catch (const std::exception& error) {
         warn(error.what());
       }
   }
-  SavedStates(const SavedStates&) = delete;
-  SavedStates& operator=(const SavedStates&) = delete;
-
- private:
-  std::vector<SavedState> states_;
+  std::vector<State> states;
 };
 
 }  // namespace
 
 std::shared_ptr<void> CudaRandomListener::save_generators() const {
-  return registered_.empty() ? nullptr : std::make_shared<SavedStates>(registered_);
+  if (registered_.empty()) return nullptr;
+  auto saved = std::make_shared<SavedStates>();
+  for (at::Generator each : registered_) {
+    const std::lock_guard lock(each.mutex());
+    saved->states.push_back({each, each.current_seed(), each.get_offset()});
+  }
+  return saved;
 }
 
 void CudaRandomListener::register_generator(const at::Generator& generator) {

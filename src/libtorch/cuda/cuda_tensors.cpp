@@ -8,7 +8,6 @@
 #include "backend/check.h"
 #include "libtorch/cuda/cuda_blocks.h"
 #include "libtorch/cuda/cuda_listeners.h"
-#include "libtorch/cuda/shared_memory.h"
 #include "libtorch/cuda/versions/version.h"
 #include "memory/watches/allocation_stacks.h"
 #include "reprise/error.h"
@@ -23,15 +22,6 @@ void initialise() {
 }
 
 }  // namespace
-
-[[gnu::hot]] bool has_cuda_tensors() noexcept {
-  static const bool both = [] {
-    if (backend::cuda_backends().empty() || c10::cuda::device_count() == 0) return false;
-    share_memory_with_libtorch();
-    return true;
-  }();
-  return both;
-}
 
 bool begins_with_cuda_tensors(const captures::Capture& capture) {
   if (capture.device().type() != DeviceType::cuda || !has_cuda_tensors()) return false;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libtorch/cuda/shared_memory.h"
-
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -99,11 +97,17 @@ void empty_cuda_pinned_cache() noexcept {
   }
 }
 
-void share_memory_with_libtorch() {
-  auto all = std::make_unique<std::vector<CachingAllocator*>>();
-  for (backend::Backend* const backend : backend::cuda_backends())
-    all->push_back(&CachingAllocator::of(Device(*backend)));
-  allocators.store(all.release(), std::memory_order_release);  // until the process ends
+// Either allocator that runs out of memory then empties the cache of the other one: EmptyOurCache, empty_cuda_cache().
+[[gnu::hot]] bool has_cuda_tensors() noexcept {
+  static const bool both = [] {
+    if (backend::cuda_backends().empty() || c10::cuda::device_count() == 0) return false;
+    auto all = std::make_unique<std::vector<CachingAllocator*>>();
+    for (backend::Backend* const backend : backend::cuda_backends())
+      all->push_back(&CachingAllocator::of(Device(*backend)));
+    allocators.store(all.release(), std::memory_order_release);  // until the process ends
+    return true;
+  }();
+  return both;
 }
 
 }  // namespace reprise::libtorch
