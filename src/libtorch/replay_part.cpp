@@ -7,9 +7,7 @@ constinit captures::Slot<ReplayPart> replay_part;
 
 void ReplayPartListener::ended(captures::Capture& capture, graphs::CapturedGraph& graph) {
   const auto part = capture.detach(replay_part);
-  if (part == nullptr) return;
-  part->require_none_refused();
-  if (part->empty()) return;
+  if (part == nullptr || !part->any()) return;
   graph.resources.push_back(part);
   graph.in_replays.push_back(this);
   part_ = part;

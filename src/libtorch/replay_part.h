@@ -15,9 +15,8 @@ class ReplayPart {
  public:
   virtual ~ReplayPart() = default;
 
-  /// At the end of the capture. May throw: the capture fails.
-  virtual void require_none_refused() const = 0;
-  virtual bool empty() const = 0;  ///< true if the graph needs nothing of it
+  /// At the end of the capture: true if the graph needs it. May throw: the capture fails.
+  virtual bool any() const = 0;
   virtual void before_replay(const StreamRef& stream) const = 0;
   /// The graph becomes a child of the graph of this capture.
   virtual void add_to(captures::Capture& parent) const = 0;

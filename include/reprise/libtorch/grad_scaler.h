@@ -21,7 +21,7 @@ namespace reprise::libtorch {
 
 namespace detail {
 struct ScalerCore;
-struct ScalerAccess;
+class StepPlan;
 }  // namespace detail
 
 /// Options of GradScaler: those of Python's `torch.amp.GradScaler`.
@@ -59,7 +59,6 @@ class REPRISE_EXPORT GradScaler {
   /// \param options see there.
   /// \throws UsageError for an option out of its range, or in a capture.
   explicit GradScaler(c10::Device device, const GradScalerOptions& options = {});
-  ~GradScaler();
   GradScaler(const GradScaler&) = delete;
   GradScaler& operator=(const GradScaler&) = delete;
 
@@ -107,7 +106,7 @@ class REPRISE_EXPORT GradScaler {
   void load(torch::serialize::InputArchive& archive);
 
  private:
-  friend struct detail::ScalerAccess;
+  friend class detail::StepPlan;
   const std::shared_ptr<detail::ScalerCore> core_;  // graphs share it
 };
 

@@ -26,7 +26,7 @@ using torch::optim::SGDOptions;
 namespace detail {
 class OptimizerCore;
 class Method;
-struct OptimizerAccess;
+std::shared_ptr<OptimizerCore> core_of(const torch::optim::Optimizer& optimizer, const char* what);
 }  // namespace detail
 
 /// An optimizer whose whole state is on the device, the count of steps and the learning rate, too: each replay of a
@@ -97,7 +97,8 @@ class REPRISE_EXPORT CapturableOptimizer : public torch::optim::Optimizer {
                       std::unique_ptr<const detail::Method> method);
 
  private:
-  friend struct detail::OptimizerAccess;
+  friend std::shared_ptr<detail::OptimizerCore> detail::core_of(const torch::optim::Optimizer& optimizer,
+                                                                const char* what);
   const std::shared_ptr<detail::OptimizerCore> core_;  // graphs share it
 };
 

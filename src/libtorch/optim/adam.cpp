@@ -3,17 +3,12 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 
 #include <cstdint>
 #include <optional>
-#include <tuple>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 
 #include "libtorch/optim/method.h"
@@ -31,7 +26,11 @@ Tensors of_states(const StepOfGroup& group, at::Tensor ParameterState::*member) 
 
 /// Adam or AdamW of torch::optim.
 template <class Optimizer, class OptimizerOptions, class State>
-class AdamMethod final : public Method {
+class AdamMethod final : public MethodOf<Optimizer, OptimizerOptions> {
+  using Base = MethodOf<Optimizer, OptimizerOptions>;
+  using Base::of;
+  using typename Base::Options;
+
  public:
   static constexpr bool decays_apart = std::is_same_v<Optimizer, torch::optim::AdamW>;
 
@@ -39,31 +38,17 @@ class AdamMethod final : public Method {
     return decays_apart ? "reprise::libtorch::optim::AdamW" : "reprise::libtorch::optim::Adam";
   }
   c10::ScalarType rate_type() const override { return c10::kFloat; }
-  const std::array<const char*, 5>& constant_names() const override {
-    static constexpr std::array<const char*, 5> names = {"betas (the first)", "betas (the second)", "eps",
-                                                         "weight_decay", "amsgrad"};
-    return names;
-  }
   Constants constants_of(const Options& options) const override {
     const auto& adam = of(options);
     const auto [first, second] = adam.betas();
-    return {first, second, adam.eps(), adam.weight_decay(), adam.amsgrad() ? 1.0 : 0.0};
+    return {{{"betas (the first)", first},
+             {"betas (the second)", second},
+             {"eps", adam.eps()},
+             {"weight_decay", adam.weight_decay()},
+             {"amsgrad", adam.amsgrad() ? 1.0 : 0.0}}};
   }
-
-  bool lacks_state(const Options& options, const ParameterState& state) const override {
-    return !state.step.defined() || (of(options).amsgrad() && !state.max_exp_avg_sq.defined());
-  }
-  void add_state(const Options& options, const at::Tensor& parameter, ParameterState& state) const override {
-    if (!state.step.defined()) {
-      state.exp_avg = at::zeros_like(parameter);
-      state.exp_avg_sq = at::zeros_like(parameter);
-      state.step = at::zeros({}, parameter.options().dtype(c10::kFloat));
-    }
-    if (of(options).amsgrad() && !state.max_exp_avg_sq.defined()) state.max_exp_avg_sq = at::zeros_like(parameter);
-  }
-  void clear(ParameterState& state) const override {
-    for (at::Tensor* const each : {&state.step, &state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq})
-      if (each->defined()) each->zero_();
+  std::span<const StatePart> parts(const Options& options) const override {
+    return std::span(state_parts).first(of(options).amsgrad() ? 4 : 3);
   }
 
   // As Python's fused step with `capturable`.
@@ -88,47 +73,25 @@ class AdamMethod final : public Method {
     if (found_inf) at::_foreach_add_(steps, *found_inf, -1);  // a step that was skipped does not count
   }
 
-  std::unique_ptr<torch::optim::Optimizer> twin(const Groups& groups, const Options& defaults) const override {
-    return std::make_unique<Optimizer>(groups, of(defaults));
-  }
-  void copy_states(const StateOf& state_of, torch::optim::Optimizer& twin) const override {
-    std::vector<std::pair<at::Tensor, const ParameterState*>> own;
-    Tensors steps;
-    for (const auto& group : twin.param_groups())
-      for (const at::Tensor& parameter : group.params())
-        if (const ParameterState* const state = state_of(parameter); state != nullptr && state->step.defined()) {
-          own.emplace_back(parameter, state);
-          steps.push_back(state->step);
-        }
-    if (own.empty()) return;
-    const at::Tensor counts = at::stack(steps).to(c10::kCPU, c10::kLong);  // one wait for all
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      const auto& [parameter, values] = own[i];
-      const auto count = counts.const_data_ptr<std::int64_t>()[i];
-      if (count == 0) continue;
-      auto state = std::make_unique<State>();
-      state->step(count);
-      state->exp_avg(values->exp_avg);
-      state->exp_avg_sq(values->exp_avg_sq);
-      if (values->max_exp_avg_sq.defined()) state->max_exp_avg_sq(values->max_exp_avg_sq);
-      twin.state()[parameter.unsafeGetTensorImpl()] = std::move(state);
-    }
-  }
-  ParameterState state_in(torch::optim::Optimizer& twin, const at::Tensor& parameter) const override {
-    const auto found = twin.state().find(parameter.unsafeGetTensorImpl());
-    if (found == twin.state().end()) return {};
-    const auto& theirs = static_cast<const State&>(*found->second);
-    ParameterState state;
-    state.step = at::full({}, static_cast<double>(theirs.step()), c10::kFloat);
-    state.exp_avg = theirs.exp_avg();
-    state.exp_avg_sq = theirs.exp_avg_sq();
-    state.max_exp_avg_sq = theirs.max_exp_avg_sq();
+  std::unique_ptr<Method::TorchState> to_torch(const ParameterState& own) const override {
+    const auto count = own.step.defined() ? own.step.to(c10::kLong).template item<std::int64_t>() : 0;
+    if (count == 0) return nullptr;
+    auto state = std::make_unique<State>();
+    state->step(count);
+    state->exp_avg(own.exp_avg);
+    state->exp_avg_sq(own.exp_avg_sq);
+    if (own.max_exp_avg_sq.defined()) state->max_exp_avg_sq(own.max_exp_avg_sq);
     return state;
   }
-  void assign(const Options& from, Options& to) const override { static_cast<OptimizerOptions&>(to) = of(from); }
-
- private:
-  static const OptimizerOptions& of(const Options& options) { return static_cast<const OptimizerOptions&>(options); }
+  ParameterState from_torch(const Method::TorchState& state) const override {
+    const auto& theirs = static_cast<const State&>(state);
+    ParameterState own;
+    own.step = at::full({}, static_cast<double>(theirs.step()), c10::kFloat);
+    own.exp_avg = theirs.exp_avg();
+    own.exp_avg_sq = theirs.exp_avg_sq();
+    own.max_exp_avg_sq = theirs.max_exp_avg_sq();
+    return own;
+  }
 };
 
 }  // namespace

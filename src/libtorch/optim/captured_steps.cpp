@@ -37,12 +37,12 @@ void CapturedStep::require_unchanged(const OptimizerCore::Groups& now) const {
         });
     const Constants constants = method.constants_of(now[i].options());
     for (std::size_t k = 0; k < constants.size(); ++k)
-      if (constants.at(k) != group.constants.at(k))
-        throw UsageError(
-            text::format("{}::step was captured with {} = {} in parameter group {}, and the option is {} now. A graph "
-                         "keeps the options of its capture, except for the learning rate: restore the option, or "
-                         "capture again.",
-                         method.name(), method.constant_names().at(k), group.constants.at(k), i, constants.at(k)));
+      if (constants.at(k).second != group.constants.at(k).second)
+        throw UsageError(text::format(
+            "{}::step was captured with {} = {} in parameter group {}, and the option is {} now. A graph "
+            "keeps the options of its capture, except for the learning rate: restore the option, or "
+            "capture again.",
+            method.name(), constants.at(k).first, group.constants.at(k).second, i, constants.at(k).second));
   }
   if (!same_parameters)
     throw UsageError(
@@ -65,12 +65,6 @@ void CapturedSteps::add(CapturedStep step) {
     known->groups = std::move(step.groups);
 }
 
-void CapturedSteps::add(const CapturedSteps& others) {
-  // The steps of a captured graph do not change any more.
-  for (const CapturedStep& each : others.steps_) add(each);
-  for (const auto& each : others.kept_) keep(each);
-}
-
 void CapturedSteps::keep(std::shared_ptr<const void> object) {
   const std::lock_guard lock(mutex_);
   if (std::ranges::find(kept_, object) == kept_.end()) kept_.push_back(std::move(object));
@@ -81,14 +75,10 @@ void CapturedSteps::refuse(const std::string& text) {
   if (refused_.empty()) refused_ = text;
 }
 
-void CapturedSteps::require_none_refused() const {
+bool CapturedSteps::any() const {
   const std::lock_guard lock(mutex_);
   if (std::string text = refused_; !text.empty()) throw UsageError(std::move(text));
-}
-
-bool CapturedSteps::empty() const {
-  const std::lock_guard lock(mutex_);
-  return steps_.empty() && kept_.empty();
+  return !steps_.empty() || !kept_.empty();
 }
 
 // Replays of different graphs may be underway at once; the steps of a captured graph do not change any more.
@@ -99,7 +89,11 @@ void CapturedSteps::before_replay(const StreamRef& stream) const {
 }
 
 void CapturedSteps::add_to(captures::Capture& parent) const {
-  if (const auto steps = of(parent)) steps->add(*this);
+  const auto steps = of(parent);
+  if (steps == nullptr) return;
+  // The steps of a captured graph do not change any more.
+  for (const CapturedStep& each : steps_) steps->add(each);
+  for (const auto& each : kept_) steps->keep(each);
 }
 
 }  // namespace reprise::libtorch::optim::detail

@@ -41,15 +41,12 @@ class CapturedSteps final : public ReplayPart {
   static std::shared_ptr<CapturedSteps> of(captures::Capture& capture);
 
   void add(CapturedStep step);
-  /// Adds the steps of a child graph.
-  void add(const CapturedSteps& others);
   /// A step was refused: the capture fails at its end, also if its body goes on.
   void refuse(const std::string& text);
-  /// \throws UsageError with the text of the first refusal.
-  void require_none_refused() const override;
   /// Keeps what the graph uses besides, such as the scale of a GradScaler.
   void keep(std::shared_ptr<const void> object);
-  bool empty() const override;
+  /// \throws UsageError with the text of the first refusal.
+  bool any() const override;
 
   /// Compares each optimizer with its captured step, and copies learning rates that have changed.
   void before_replay(const StreamRef& stream) const override;

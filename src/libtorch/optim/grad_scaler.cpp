@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <cmath>
@@ -125,8 +126,6 @@ using detail::ScalerCore;
 GradScaler::GradScaler(c10::Device device, const GradScalerOptions& options)
     : core_(std::make_shared<ScalerCore>(device, options)) {}
 
-GradScaler::~GradScaler() = default;
-
 at::Tensor GradScaler::scale(const at::Tensor& outputs) {
   if (!core_->options.enabled) return outputs;
   if (!outputs.defined() || outputs.device() != core_->device)
@@ -169,10 +168,9 @@ void GradScaler::step(torch::optim::Optimizer& optimizer) {
     core_->add_round(optimizer_core, capture, "step");
     round = &core_->rounds.back();
   }
-  {
-    const optim::detail::SkippedIf skipped(*optimizer_core, round->found_inf);
-    optimizer.step();
-  }
+  optimizer_core->skip_if(round->found_inf);
+  const auto no_longer = c10::make_scope_exit([&] { optimizer_core->skip_if({}); });
+  optimizer.step();
   round->stepped = true;
   core_->skipped.add_(round->found_inf.gt(0));
 }

@@ -17,25 +17,17 @@ namespace {
 
 using Groups = std::vector<torch::optim::OptimizerParamGroup>;
 
-Groups one_group(std::vector<at::Tensor> parameters) {
-  return {torch::optim::OptimizerParamGroup(std::move(parameters))};
-}
-
 // Options that torch::optim refuses are refused by it.
-template <class Options>
-std::unique_ptr<torch::optim::OptimizerOptions> checked(const Options& options, const detail::Method& method) {
-  static_cast<void>(method.twin({}, options));
-  return std::make_unique<Options>(options);
+std::unique_ptr<torch::optim::OptimizerOptions> checked(std::unique_ptr<torch::optim::OptimizerOptions> options,
+                                                        const detail::Method& method) {
+  static_cast<void>(method.twin({}, *options));
+  return options;
 }
 
 }  // namespace
 
-struct detail::OptimizerAccess {
-  static const std::shared_ptr<OptimizerCore>& core(const CapturableOptimizer& optimizer) { return optimizer.core_; }
-};
-
 std::shared_ptr<detail::OptimizerCore> detail::core_of(const torch::optim::Optimizer& optimizer, const char* what) {
-  if (const auto* const own = dynamic_cast<const CapturableOptimizer*>(&optimizer)) return OptimizerAccess::core(*own);
+  if (const auto* const own = dynamic_cast<const CapturableOptimizer*>(&optimizer)) return own->core_;
   throw UsageError(
       text::format("{}: expected an optimizer with its state on the device, found {} with its state on the host. Use "
                    "SGD, Adam or AdamW of reprise::libtorch::optim, with the same options.",
@@ -44,7 +36,7 @@ std::shared_ptr<detail::OptimizerCore> detail::core_of(const torch::optim::Optim
 
 CapturableOptimizer::CapturableOptimizer(const Groups& groups, std::unique_ptr<torch::optim::OptimizerOptions> defaults,
                                          std::unique_ptr<const detail::Method> method)
-    : Optimizer(groups, std::move(defaults)),
+    : Optimizer(groups, checked(std::move(defaults), *method)),
       core_(std::make_shared<detail::OptimizerCore>(std::move(method), param_groups_)) {
   core_->refuse_in_capture("constructor");
   core_->prepare("constructor");
@@ -102,18 +94,18 @@ void CapturableOptimizer::load(torch::serialize::InputArchive& archive) {
 }
 
 SGD::SGD(const Groups& groups, SGDOptions defaults)
-    : CapturableOptimizer(groups, checked(defaults, *detail::sgd_method()), detail::sgd_method()) {}
+    : CapturableOptimizer(groups, std::make_unique<SGDOptions>(std::move(defaults)), detail::sgd_method()) {}
 SGD::SGD(std::vector<at::Tensor> parameters, SGDOptions defaults)
-    : SGD(one_group(std::move(parameters)), std::move(defaults)) {}
+    : SGD({torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 
 Adam::Adam(const Groups& groups, AdamOptions defaults)
-    : CapturableOptimizer(groups, checked(defaults, *detail::adam_method()), detail::adam_method()) {}
+    : CapturableOptimizer(groups, std::make_unique<AdamOptions>(std::move(defaults)), detail::adam_method()) {}
 Adam::Adam(std::vector<at::Tensor> parameters, AdamOptions defaults)
-    : Adam(one_group(std::move(parameters)), std::move(defaults)) {}
+    : Adam({torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 
 AdamW::AdamW(const Groups& groups, AdamWOptions defaults)
-    : CapturableOptimizer(groups, checked(defaults, *detail::adamw_method()), detail::adamw_method()) {}
+    : CapturableOptimizer(groups, std::make_unique<AdamWOptions>(std::move(defaults)), detail::adamw_method()) {}
 AdamW::AdamW(std::vector<at::Tensor> parameters, AdamWOptions defaults)
-    : AdamW(one_group(std::move(parameters)), std::move(defaults)) {}
+    : AdamW({torch::optim::OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
 
 }  // namespace reprise::libtorch::optim

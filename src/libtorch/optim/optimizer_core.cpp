@@ -4,11 +4,11 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <unordered_set>
 
@@ -20,17 +20,17 @@
 namespace reprise::libtorch::optim::detail {
 namespace {
 
-// Tensors of the size and type of the parameter.
-std::array<const at::Tensor*, 4> like_parameter(const ParameterState& state) {
-  return {&state.exp_avg, &state.exp_avg_sq, &state.max_exp_avg_sq, &state.momentum_buffer};
+bool fits(const ParameterState& state, const at::Tensor& parameter) {
+  return std::ranges::all_of(state_parts, [&](const StatePart& part) {
+    const at::Tensor& each = state.*part.tensor;
+    return part.type || !each.defined() ||
+           (each.sizes().equals(parameter.sizes()) && each.device() == parameter.device() &&
+            each.scalar_type() == parameter.scalar_type() && each.strides().equals(parameter.strides()));
+  });
 }
 
-bool fits(const ParameterState& state, const at::Tensor& parameter) {
-  return std::ranges::all_of(like_parameter(state), [&](const at::Tensor* each) {
-    return !each->defined() ||
-           (each->sizes().equals(parameter.sizes()) && each->device() == parameter.device() &&
-            each->scalar_type() == parameter.scalar_type() && each->strides().equals(parameter.strides()));
-  });
+bool is_there(const ParameterState& state, const StatePart& part) {
+  return (state.*part.tensor).defined();
 }
 
 // True for types that libtorch's kernels of steps take.
@@ -48,10 +48,6 @@ at::Tensor laid_out_as(const at::Tensor& gradient, const at::Tensor& parameter) 
 // As torch::optim: what has a gradient is trained, also if it does not require one any more.
 bool is_trained(const at::Tensor& parameter) {
   return parameter.requires_grad() || parameter.grad().defined();
-}
-
-void copy_if_defined(const at::Tensor& from, const at::Tensor& to) {
-  if (from.defined() && to.defined()) to.copy_(from);
 }
 
 }  // namespace
@@ -100,7 +96,7 @@ void OptimizerCore::make_state(const char* what, std::size_t group, std::size_t 
           text::format("{}::{}: {} was moved or converted after the optimizer was made, whose state is still what it "
                        "was. Convert a module first, and make the optimizer afterwards.",
                        method_->name(), what, parameter_text(group, number)));
-    if (!method_->lacks_state(options, *state)) return;
+    if (!lacks_state(options, *state)) return;
   } else {
     require_trainable(what, group, number);
   }
@@ -110,14 +106,26 @@ void OptimizerCore::make_state(const char* what, std::size_t group, std::size_t 
                      "last step it was added or unfrozen, or an option needs more state: take a step "
                      "before the capture, for example with GraphOptions::warmup.",
                      method_->name(), what, parameter_text(group, number)));
-  ParameterState& own = own_state(parameter);
-  if (method_->lacks_state(options, own)) method_->add_state(options, parameter.detach(), own);
+  own_state(options, parameter);
 }
 
-ParameterState& OptimizerCore::own_state(const at::Tensor& parameter) {
+bool OptimizerCore::lacks_state(const Method::Options& options, const ParameterState& state) const {
+  return !std::ranges::all_of(method_->parts(options), [&](const StatePart& part) { return is_there(state, part); });
+}
+
+// Adds what the options need and the state lacks.
+ParameterState& OptimizerCore::own_state(const Method::Options& options, const at::Tensor& parameter) {
   const auto [found, added] = states_.try_emplace(parameter.unsafeGetTensorImpl());
   if (added) parameters_.push_back(parameter);
-  return found->second;
+  ParameterState& own = found->second;
+  const bool is_new = std::ranges::none_of(state_parts, [&](const StatePart& part) { return is_there(own, part); });
+  for (const StatePart& part : method_->parts(options)) {
+    if (is_there(own, part)) continue;
+    const double value = is_new ? part.first : part.later;
+    own.*part.tensor =
+        part.type ? at::full({}, value, parameter.options().dtype(*part.type)) : at::full_like(parameter, value);
+  }
+  return own;
 }
 
 // A kernel would take that of a tensor on another device from the host, once.
@@ -160,29 +168,18 @@ void OptimizerCore::prepare(const char* what) {
       if (is_trained(groups_->at(i).params()[k])) make_state(what, i, k, capturing);
 }
 
-void OptimizerCore::update_rates() {
+void OptimizerCore::update_rates(const std::optional<StreamRef>& stream) {
   const std::lock_guard lock(mutex_);
   if (groups_ == nullptr) return;
   for (std::size_t i = 0; i < rates_.size() && i < groups_->size(); ++i) {
     const double now = groups_->at(i).options().get_lr();
     if (now == rates_[i].copied) continue;
+    std::optional<StreamGuard> guard;
+    if (stream) guard.emplace(*stream);
+    const at::NoGradGuard no_grad;
     rates_[i].value.fill_(now);
     rates_[i].copied = now;
   }
-}
-
-void OptimizerCore::update_rates(const StreamRef& stream) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (groups_ == nullptr) return;
-    const auto is_there = [this](std::size_t i) { return groups_->at(i).options().get_lr() == rates_[i].copied; };
-    std::size_t i = 0;
-    while (i < rates_.size() && i < groups_->size() && is_there(i)) ++i;
-    if (i == rates_.size() || i == groups_->size()) return;
-  }
-  const StreamGuard guard(stream);
-  const at::NoGradGuard no_grad;
-  update_rates();
 }
 
 void OptimizerCore::add_to(std::vector<StepOfGroup>& steps, std::size_t group, std::size_t number, bool capturing) {
@@ -253,44 +250,46 @@ std::vector<at::Tensor> OptimizerCore::state() const {
   std::vector<at::Tensor> all;
   for (const Rate& each : rates_) all.push_back(each.value);
   for (const auto& [parameter, state] : states_)
-    for (const at::Tensor& each :
-         {state.step, state.exp_avg, state.exp_avg_sq, state.max_exp_avg_sq, state.momentum_buffer, state.is_new})
-      if (each.defined()) all.push_back(each);
+    for (const StatePart& part : state_parts)
+      if (is_there(state, part)) all.push_back(state.*part.tensor);
   return all;
 }
 
 std::unique_ptr<torch::optim::Optimizer> OptimizerCore::twin(const torch::optim::OptimizerOptions& defaults) const {
   auto made = method_->twin(*groups_, defaults);
-  method_->copy_states([this](const at::Tensor& parameter) { return state_of(parameter); }, *made);
+  for (const at::Tensor& parameter : parameters())
+    if (const ParameterState* const own = state_of(parameter))
+      if (auto theirs = method_->to_torch(*own)) made->state()[parameter.unsafeGetTensorImpl()] = std::move(theirs);
   return made;
 }
 
 void OptimizerCore::load_from(torch::optim::Optimizer& twin) {
   const c10::InferenceMode no_inference(false);
   const at::NoGradGuard no_grad;
+  const auto loaded_state = [&](const at::Tensor& parameter) {
+    const auto found = twin.state().find(parameter.unsafeGetTensorImpl());
+    return found != twin.state().end() ? method_->from_torch(*found->second) : ParameterState();
+  };
   for (std::size_t i = 0; i < groups_->size(); ++i)
     for (std::size_t k = 0; k < groups_->at(i).params().size(); ++k) {
       const at::Tensor& parameter = groups_->at(i).params()[k];
-      const ParameterState loaded = method_->state_in(twin, parameter);
-      for (const at::Tensor* const each : like_parameter(loaded))
-        if (each->defined() && !each->sizes().equals(parameter.sizes()))
+      const ParameterState loaded = loaded_state(parameter);
+      for (const StatePart& part : state_parts)
+        if (const at::Tensor& each = loaded.*part.tensor;
+            !part.type && each.defined() && !each.sizes().equals(parameter.sizes()))
           throw UsageError(text::format("{}::load: the archive has a state of the size [{}] for {}.", method_->name(),
-                                        text::join(each->sizes(), ", "), parameter_text(i, k)));
+                                        text::join(each.sizes(), ", "), parameter_text(i, k)));
     }
   for (std::size_t i = 0; i < groups_->size(); ++i) {
     method_->assign(twin.param_groups().at(i).options(), groups_->at(i).options());
     for (const at::Tensor& parameter : groups_->at(i).params()) {
-      const ParameterState loaded = method_->state_in(twin, parameter);
-      ParameterState& own = own_state(parameter);
-      if (method_->lacks_state(groups_->at(i).options(), own))
-        method_->add_state(groups_->at(i).options(), parameter.detach(), own);
-      method_->clear(own);
-      copy_if_defined(loaded.step, own.step);
-      copy_if_defined(loaded.exp_avg, own.exp_avg);
-      copy_if_defined(loaded.exp_avg_sq, own.exp_avg_sq);
-      copy_if_defined(loaded.max_exp_avg_sq, own.max_exp_avg_sq);
-      copy_if_defined(loaded.momentum_buffer, own.momentum_buffer);
-      copy_if_defined(loaded.is_new, own.is_new);
+      const ParameterState loaded = loaded_state(parameter);
+      const ParameterState& own = own_state(groups_->at(i).options(), parameter);
+      for (const StatePart& part : state_parts) {
+        if (!is_there(own, part)) continue;
+        (own.*part.tensor).fill_(part.first);
+        if (is_there(loaded, part)) (own.*part.tensor).copy_(loaded.*part.tensor);
+      }
     }
   }
   forget_rates();

@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -59,10 +60,11 @@ class OptimizerCore {
   void load_from(torch::optim::Optimizer& twin);
   void refuse_in_capture(const char* what) const;
 
-  /// Copies learning rates that have changed to the device, on the current stream. Not if the optimizer has ended.
-  void update_rates();
-  /// As above, on `stream`.
-  void update_rates(const StreamRef& stream);
+  /// Copies learning rates that have changed to the device, on the current stream or another one. Not if the optimizer
+  /// has ended.
+  void update_rates(const std::optional<StreamRef>& stream = {});
+  /// Further steps change nothing if this number on the device is 1: StepOfGroup::found_inf.
+  void skip_if(at::Tensor found_inf) { found_inf_ = std::move(found_inf); }
   /// Calls `f` with the groups while they cannot end; not if the optimizer has ended.
   template <class F>
   void with_groups(const F& f) const {
@@ -71,7 +73,6 @@ class OptimizerCore {
   }
 
  private:
-  friend class SkippedIf;
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   struct Rate {
     at::Tensor value;
@@ -81,7 +82,8 @@ class OptimizerCore {
   c10::Device device() const;
   void require_trainable(const char* what, std::size_t group, std::size_t number) const;
   const ParameterState* state_of(const at::Tensor& parameter) const;
-  ParameterState& own_state(const at::Tensor& parameter);
+  bool lacks_state(const Method::Options& options, const ParameterState& state) const;
+  ParameterState& own_state(const Method::Options& options, const at::Tensor& parameter);
   void make_state(const char* what, std::size_t group, std::size_t number, bool capturing);
   bool has_rate(std::size_t group) const;
   void make_rates(const char* what, bool capturing);
@@ -96,19 +98,7 @@ class OptimizerCore {
   std::vector<Rate> rates_;   // by group
   std::unordered_map<c10::TensorImpl*, ParameterState> states_;
   std::vector<at::Tensor> parameters_;  // of states_, whose keys they keep
-  at::Tensor found_inf_;                // SkippedIf
-};
-
-/// While it lives, steps change nothing if a number on the device is 1: StepOfGroup::found_inf.
-class SkippedIf {
- public:
-  SkippedIf(OptimizerCore& core, at::Tensor found_inf) : core_(core) { core_.found_inf_ = std::move(found_inf); }
-  ~SkippedIf() { core_.found_inf_ = at::Tensor(); }
-  SkippedIf(const SkippedIf&) = delete;
-  SkippedIf& operator=(const SkippedIf&) = delete;
-
- private:
-  OptimizerCore& core_;
+  at::Tensor found_inf_;                // skip_if()
 };
 
 /// The core of an optimizer whose steps can be captured.

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "captures/registry.h"
@@ -18,7 +17,6 @@ namespace reprise::libtorch::detail {
 /// Data that graphs share with a GradScaler: its values on the device. And its protocol, which is the host's: where
 /// each optimizer is between unscale_() and update(), for eager work and for each capture.
 struct ScalerCore : std::enable_shared_from_this<ScalerCore> {
-  class ProtocolAside;
   using OptimizerCore = optim::detail::OptimizerCore;
 
   /// An optimizer between unscale_() and update().
@@ -43,28 +41,6 @@ struct ScalerCore : std::enable_shared_from_this<ScalerCore> {
   at::Tensor growth_tracker;  // int32: iterations without an overflow since the last growth
   at::Tensor skipped;         // int64
   std::vector<Round> rounds;
-};
-
-/// Puts the protocol aside as long as it lives: what is called meanwhile has one of its own, which ends with it.
-class ScalerCore::ProtocolAside {
- public:
-  /// \param core may be null.
-  explicit ProtocolAside(std::shared_ptr<ScalerCore> core) : core_(std::move(core)) {
-    if (core_ != nullptr) rounds_.swap(core_->rounds);
-  }
-  ~ProtocolAside() {
-    if (core_ != nullptr) rounds_.swap(core_->rounds);
-  }
-  ProtocolAside(const ProtocolAside&) = delete;
-  ProtocolAside& operator=(const ProtocolAside&) = delete;
-
- private:
-  const std::shared_ptr<ScalerCore> core_;
-  std::vector<Round> rounds_;
-};
-
-struct ScalerAccess {
-  static const std::shared_ptr<ScalerCore>& core(const GradScaler& scaler) { return scaler.core_; }
 };
 
 }  // namespace reprise::libtorch::detail

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <optional>
@@ -14,7 +15,6 @@
 #include "graph/cuda_graph_impl.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/graphed/graphed_capture.h"
-#include "libtorch/graphed/graphed_history.h"
 #include "libtorch/optim/scaler_core.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/clip_grad.h"
@@ -22,31 +22,6 @@
 
 namespace reprise::libtorch::detail {
 namespace {
-
-/// Puts the gradients of leaves aside, as long as it lives.
-class GradientsAside {
- public:
-  explicit GradientsAside(const std::vector<at::Tensor>& leaves) {
-    leaves_.reserve(leaves.size());
-    for (const at::Tensor& each : leaves) leaves_.emplace_back(each, std::exchange(each.mutable_grad(), at::Tensor()));
-  }
-  ~GradientsAside() {
-    for (auto& [leaf, gradient] : leaves_) leaf.mutable_grad() = std::move(gradient);
-  }
-  GradientsAside(const GradientsAside&) = delete;
-  GradientsAside& operator=(const GradientsAside&) = delete;
-
-  /// Gradients that the leaves have instead.
-  std::vector<at::Tensor> present() const {
-    std::vector<at::Tensor> all;
-    for (const auto& [leaf, gradient] : leaves_)
-      if (leaf.grad().defined()) all.push_back(leaf.grad());
-    return all;
-  }
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> leaves_;
-};
 
 void check_at_least(const char* option, int least, int found) {
   if (found < least)
@@ -74,8 +49,6 @@ StepPlan::StepPlan(torch::optim::Optimizer& optimizer, GraphedStepOptions option
   check_at_least("warmup", 0, options_.warmup);
 }
 
-StepPlan::~StepPlan() = default;
-
 // All parameters, and among those of the source the ones that no module of it has.
 void StepPlan::find_leaves(GraphedSource& source) {
   std::unordered_set<const c10::TensorImpl*> known;
@@ -98,7 +71,7 @@ std::vector<at::Tensor> StepPlan::state() const {
   };
   add(core_->state());
   if (options_.scaler != nullptr) {
-    const ScalerCore& core = *ScalerAccess::core(*options_.scaler);
+    const ScalerCore& core = *options_.scaler->core_;
     add({core.scale, core.growth_tracker, core.skipped});
   }
   return all;
@@ -145,14 +118,14 @@ at::Tensor StepPlan::run(std::size_t graph, const std::function<at::Tensor()>& f
   if (graph == 0)
     for (const at::Tensor& each : leaves_) each.mutable_grad() = at::Tensor();
   const c10::DeviceType device = leaves_.front().device().type();
-  at::Tensor loss;
-  {
-    std::optional<AutocastTo> autocast;
-    if (options_.autocast) autocast.emplace(device, options_.autocast);
-    loss = forward();
-  }
+  const auto run_forward = [&] {
+    if (!options_.autocast) return forward();
+    const auto autocast = autocast_to(device, options_.autocast);
+    return forward();
+  };
+  const at::Tensor loss = run_forward();
   check_loss(loss);
-  const AutocastTo no_autocast(device, std::nullopt);
+  const auto no_autocast = autocast_to(device, std::nullopt);
   at::Tensor root = accumulate_ > 1 ? loss / accumulate_ : loss;
   if (options_.scaler != nullptr) root = options_.scaler->scale(root);
   root.backward();
@@ -184,10 +157,19 @@ std::vector<std::shared_ptr<GraphedFunction>> StepPlan::make(std::vector<Graphed
   core_->prepare("step");
   core_->update_rates();
   sources.front().state = state();
-  const GradientsAside aside(leaves_);
-  const ScalerCore::ProtocolAside protocol(options_.scaler != nullptr ? ScalerAccess::core(*options_.scaler) : nullptr);
+  // Gradients and the protocol of the scaler are put aside meanwhile.
+  const auto scaler = options_.scaler != nullptr ? options_.scaler->core_ : nullptr;
+  std::vector<at::Tensor> before(leaves_.size());
+  std::vector<ScalerCore::Round> rounds;
+  const auto exchange = [&] {
+    for (std::size_t i = 0; i < leaves_.size(); ++i) std::swap(leaves_[i].mutable_grad(), before[i]);
+    if (scaler != nullptr) scaler->rounds.swap(rounds);
+  };
+  exchange();
+  const auto restore = c10::make_scope_exit(exchange);
   auto made = make_graphed(std::move(sources), callable_options(options_));
-  const auto gradients = std::make_shared<std::vector<at::Tensor>>(aside.present());
+  const auto gradients = std::make_shared<std::vector<at::Tensor>>();
+  for (const at::Tensor& each : leaves_) gradients->push_back(each.grad());
   for (const auto& each : made) each->forward_graph().retain(gradients);
   options_ = {};  // what the caller's functions keep
   optimizer_ = nullptr;
