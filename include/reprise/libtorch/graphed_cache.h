@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -54,11 +55,9 @@ struct GraphedCacheOptions {
 
 namespace detail {
 
-/// The memory that the framework's allocator took from its driver for a pool, which its graphs share: it stays until
+/// The bytes that the framework's allocator took from its driver for a pool, which its graphs share: it stays until
 /// the last one is released. Where CachingAllocator counts it, 0.
-struct PoolShare {
-  std::atomic<std::uint64_t> bytes{0};
-};
+using PoolShare = std::atomic<std::uint64_t>;
 
 /// Part of a CachedCallable that does not depend on the types of its arguments: a GraphCache, made at the first call.
 ///
@@ -67,23 +66,27 @@ class REPRISE_EXPORT CachedFunction {
  public:
   /// \throws UsageError for options that belong to the cache.
   CachedFunction(GraphedCacheOptions options, const GraphedSource& source);
-  ~CachedFunction();
-  CachedFunction(const CachedFunction&) = delete;
-  CachedFunction& operator=(const CachedFunction&) = delete;
 
   void run(const CallKey& call, const cache_detail::Body& body);
   bool capture(const CallKey& call, const cache_detail::Body& body);
   /// The cache; null before the first call.
   GraphCache* cache() const;
-  const GraphedCallableOptions& options() const noexcept;
+  const GraphedCallableOptions& options() const noexcept { return options_.callable; }
   /// The device of the callable's parameters; none without any. Goes through all of them.
-  std::optional<c10::Device> device() const;
+  std::optional<c10::Device> device() const { return device_of_source(source_); }
   /// Memory that the graphs of a pool have taken from the framework's allocator.
   std::shared_ptr<PoolShare> share_of(const MempoolId& pool) const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  GraphCache& cache_of(const CallKey& call);
+
+  const GraphedCacheOptions options_;
+  const GraphedSource source_;
+  mutable std::mutex mutex_;           // guards the rest
+  std::optional<c10::Device> device_;  // of the cache
+  std::unique_ptr<GraphCache> cache_;
+  mutable MempoolId pool_;
+  mutable std::weak_ptr<PoolShare> share_;  // of that pool
 };
 
 /// The bytes that the allocator of a device has taken from its driver, where CachingAllocator does not count them; else
@@ -150,7 +153,7 @@ class CachedCall final : public cache_detail::Body {
       for_each_tensor(copies, inputs);
       for (const at::Tensor& each : inputs.tensors)
         if (each.defined()) bytes_ += each.nbytes();
-      share_->bytes += GraphedAccess::function(made_).captured_bytes();
+      *share_ += GraphedAccess::function(made_).captured_bytes();
     }
 
     void replay(const cache_detail::Body& body) override {
@@ -158,7 +161,7 @@ class CachedCall final : public cache_detail::Body {
       std::apply([&](Args&... each) { call.run_with(made_, each...); }, call.arguments_);
     }
     std::uint64_t bytes() const noexcept override {
-      return bytes_ + share_->bytes / static_cast<std::uint64_t>(share_.use_count());
+      return bytes_ + *share_ / static_cast<std::uint64_t>(share_.use_count());
     }
     std::vector<const CUDAGraph*> graphs() const override { return GraphedAccess::function(made_).graphs(); }
 
@@ -255,19 +258,19 @@ class CachedCallable {
   template <class... Args>
   std::optional<CacheFailure> failure(Args... args) const {
     const GraphCache* const cache = state_->function.cache();
-    return cache == nullptr ? std::nullopt : cache->failure(key_of(std::move(args)...).key);
+    return cache == nullptr ? std::nullopt : cache->failure(key_of(std::move(args)...));
   }
   /// True if the key of such a call has graphs.
   template <class... Args>
   bool contains(Args... args) const {
     const GraphCache* const cache = state_->function.cache();
-    return cache != nullptr && cache->contains(key_of(std::move(args)...).key);
+    return cache != nullptr && cache->contains(key_of(std::move(args)...));
   }
   /// Releases the graphs of the key of such a call, and forgets its count or failure. \returns false if it was unknown.
   template <class... Args>
   bool forget(Args... args) const {
     GraphCache* const cache = state_->function.cache();
-    return cache != nullptr && cache->forget(key_of(std::move(args)...).key);
+    return cache != nullptr && cache->forget(key_of(std::move(args)...));
   }
   /// As forget() for all keys. Results and their backwards stay valid.
   void clear() const {
@@ -295,12 +298,10 @@ class CachedCallable {
   using State = detail::CachedState<C>;
 
   template <class... Args>
-  detail::CallKey key_of(Args... args) const {
-    std::tuple<Args...> all(std::move(args)...);
-    detail::CallRecorder recorder;
-    for_each_tensor(all, recorder);
-    const auto device = recorder.has_device() ? std::nullopt : state_->function.device();
-    return std::move(recorder).key(typeid(std::tuple<Args...>), state_->modules, device);
+  CacheKey key_of(Args... args) const {
+    return detail::CachedCall<C, Args...>(state_->source, state_->function, std::move(args)...)
+        .key(state_->modules)
+        .key;
   }
 
   explicit CachedCallable(std::shared_ptr<State> state) : state_(std::move(state)) {}

@@ -20,12 +20,42 @@
 #include "reprise/graph.h"
 #include "reprise/libtorch/detail/install.h"
 #include "reprise/libtorch/detail/tensor_structures.h"
-#include "reprise/libtorch/graphed_callable_options.h"
+#include "reprise/memory.h"
+#include "reprise/stream.h"
 
 /// \file
 /// make_graphed_callables: a part of a network as a graph, forward and backward, in an otherwise eager program.
 
 namespace reprise::libtorch {
+
+/// The memory of the gradients that a graphed callable returns to autograd.
+enum class Gradients {
+  fresh,  ///< new memory at each backward: they stay valid, and can be accumulated over several backwards
+  alias,  ///< memory of the graph, as in PyTorch: the next backward or call of the same pool overwrites them
+};
+
+/// The memory of the results of a graphed callable.
+enum class Outputs {
+  alias,  ///< memory of the graph. The next call overwrites them, and using them in autograd or a graphed callable is
+          ///< an error from then on
+  copy,   ///< new memory at each call
+};
+
+/// Options of make_graphed_callables().
+struct GraphedCallableOptions {
+  int num_warmup_iters = 3;         ///< eager runs of each callable, forward and backward, before its capture
+  bool allow_unused_input = false;  ///< allows arguments and parameters that need a gradient and get none
+  /// The memory pool of the graphs: an id of graph_pool_handle() or of CUDAGraph::pool(), to share it. The default id:
+  /// a private pool.
+  MempoolId pool = {};
+  CaptureMode capture_error_mode = CaptureMode::global;  ///< which calls are allowed during the captures
+  Gradients gradients = Gradients::fresh;
+  Outputs outputs = Outputs::alias;
+  /// As in GraphOptions, for both graphs: each call checks that memory which they use and do not own, such as
+  /// parameters or tensors that a function keeps, was not freed, and throws DeadInputError otherwise.
+  bool check_input_liveness = false;
+  bool enable_annotations = false;  ///< as in GraphOptions, for both graphs; the backward has those of the forward
+};
 
 /// A function, and the tensors and modules it uses besides its arguments; made by with_parameters() and with_module().
 template <class F>
@@ -58,6 +88,7 @@ namespace detail {
 class REPRISE_EXPORT GraphedFunction {
  public:
   virtual ~GraphedFunction() = default;
+  // False if the modules are in another mode: then the original runs.
   virtual bool in_captured_mode() const = 0;
   virtual std::vector<at::Tensor> call(const std::vector<at::Tensor>& arguments) = 0;
   virtual const std::vector<at::Tensor>& static_arguments() const = 0;
@@ -73,11 +104,6 @@ class REPRISE_EXPORT GraphedFunction {
   [[noreturn]] virtual void refuse_arguments(std::vector<std::string> differences,
                                              const std::vector<at::Tensor>& tensors) const = 0;
   [[noreturn]] virtual void refuse_mode() const = 0;
-
- protected:
-  GraphedFunction() = default;
-  GraphedFunction(const GraphedFunction&) = default;
-  GraphedFunction& operator=(const GraphedFunction&) = default;
 };
 
 // A callable, its types erased.
@@ -107,22 +133,15 @@ REPRISE_EXPORT std::string name_of_source(const std::vector<std::shared_ptr<torc
 [[noreturn]] REPRISE_EXPORT void refuse_number(std::size_t callables, std::size_t samples);
 
 template <class C>
-struct IsFunctionOf : std::false_type {};
-template <class F>
-struct IsFunctionOf<FunctionOf<F>> : std::true_type {};
-
-template <class C>
-struct IsModulePointer : std::false_type {};
-template <class M>
-struct IsModulePointer<std::shared_ptr<M>> : std::is_base_of<torch::nn::Module, M> {};
+concept ModulePointer = std::is_convertible_v<C, std::shared_ptr<torch::nn::Module>>;
 
 template <class C, class... Args>
 decltype(auto) call_source(C& callable, Args&... args) {
-  if constexpr (IsFunctionOf<C>::value)
+  if constexpr (is_a<C, FunctionOf>)
     return callable.function(args...);
   else if constexpr (std::is_same_v<C, torch::nn::AnyModule>)
     return callable.forward(args...);
-  else if constexpr (torch::detail::is_module_holder<C>::value || IsModulePointer<C>::value)
+  else if constexpr (torch::detail::is_module_holder<C>::value || ModulePointer<C>)
     return callable->forward(args...);
   else
     return callable(args...);
@@ -130,12 +149,12 @@ decltype(auto) call_source(C& callable, Args&... args) {
 
 template <class C>
 void describe_source(const C& callable, GraphedSource& source) {
-  if constexpr (IsFunctionOf<C>::value) {
+  if constexpr (is_a<C, FunctionOf>) {
     source.parameters = callable.parameters;
     source.modules = callable.modules;
   } else if constexpr (torch::detail::is_module_holder<C>::value || std::is_same_v<C, torch::nn::AnyModule>) {
     source.modules = {callable.ptr()};
-  } else if constexpr (IsModulePointer<C>::value) {
+  } else if constexpr (ModulePointer<C>) {
     source.modules = {callable};
   }
   source.name = name_of_source(source.modules, source.maker);
@@ -175,11 +194,6 @@ struct GraphedAccess {
   template <class Callable>
   static const GraphedFunction& function(const Callable& callable) {
     return *callable.state_->function;
-  }
-  // True if the callable replays its graphs; false if it runs the original.
-  template <class Callable>
-  static bool in_captured_mode(const Callable& callable) {
-    return callable.state_->function->in_captured_mode();
   }
 };
 
@@ -276,13 +290,15 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
   GraphedCallableMaker(C callable, std::tuple<Args...> samples)
       : state_{nullptr, std::make_shared<std::optional<Kept>>(), samples, {}, nullptr} {
     describe_source(callable, source_);
-    TensorCollector collector;
     ShapeRecorder recorder;
-    for_each_tensor(samples, collector);
-    for_each_tensor(samples, recorder);
-    source_.arguments = std::move(collector.tensors);
+    const auto record = [&](auto& argument) {
+      const std::size_t before = recorder.tensors.size();
+      visit_element(argument, recorder);
+      source_.argument_sizes.push_back(recorder.tensors.size() - before);
+    };
+    std::apply([&](Args&... each) { (record(each), ...); }, samples);
+    source_.arguments = std::move(recorder.tensors);
     state_.shape = std::move(recorder.shape);
-    std::apply([this](Args&... each) { (count_tensors(each), ...); }, samples);
     clear_tensors(state_.arguments);
 
     const auto shared = std::make_shared<C>(std::move(callable));
@@ -312,13 +328,6 @@ class GraphedCallableMaker<C, std::tuple<Args...>> {
   }
 
  private:
-  template <class T>
-  void count_tensors(T& argument) {
-    TensorCollector collector;
-    for_each_tensor(argument, collector);
-    source_.argument_sizes.push_back(collector.tensors.size());
-  }
-
   GraphedState<Result, Args...> state_;
   GraphedSource source_;
 };
@@ -366,10 +375,8 @@ auto graphed_maker(C callable, Samples samples) {
 ///         then.
 template <class C, class Samples>
 auto make_graphed_callables(C callable, Samples samples, const GraphedCallableOptions& options = {}) {
-  auto maker = detail::graphed_maker(std::move(callable), std::move(samples));
-  std::vector<detail::GraphedSource> sources;
-  sources.push_back(maker.take_source());
-  return maker.finish(detail::make_graphed(std::move(sources), options).front());
+  return std::get<0>(
+      make_graphed_callables(std::tuple<C>(std::move(callable)), std::tuple<Samples>(std::move(samples)), options));
 }
 
 /// Several callables, whose graphs share one pool: a tuple of them, and a tuple of the samples of each. They run in

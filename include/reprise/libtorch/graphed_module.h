@@ -119,7 +119,7 @@ class GraphedModuleImpl<M, Result(Args...)> : public detail::ModuleStandIn {
   /// is replaced; if make_graphed_callables() throws, it stays.
   void capture(Samples samples, const GraphedCallableOptions& options = {}) {
     Callable made = make_graphed_callables(original_, std::move(samples), options);
-    std::erase_if(captured_, &detail::GraphedAccess::in_captured_mode<Callable>);
+    std::erase_if(captured_, &is_of_this_mode);
     captured_.push_back(std::move(made));
   }
 
@@ -130,17 +130,21 @@ class GraphedModuleImpl<M, Result(Args...)> : public detail::ModuleStandIn {
   /// \throws UsageError if there is no capture of this mode.
   const Callable& callable() const {
     const Callable& found = of_this_mode();
-    if (!detail::GraphedAccess::in_captured_mode(found)) refuse_mode();
+    if (!is_of_this_mode(found)) refuse_mode();
     return found;
   }
 
   const std::shared_ptr<M>& original() const { return original_; }
 
  private:
+  static bool is_of_this_mode(const Callable& callable) {
+    return detail::GraphedAccess::function(callable).in_captured_mode();
+  }
+
   // If there is none, any: it runs the original.
   const Callable& of_this_mode() const {
     for (std::size_t i = 0; i + 1 < captured_.size(); ++i)
-      if (detail::GraphedAccess::in_captured_mode(captured_[i])) return captured_[i];
+      if (is_of_this_mode(captured_[i])) return captured_[i];
     return captured_.back();
   }
 

@@ -83,9 +83,6 @@ namespace detail {
 class REPRISE_EXPORT StepPlan {
  public:
   StepPlan(torch::optim::Optimizer& optimizer, GraphedStepOptions options);
-  ~StepPlan();
-  StepPlan(const StepPlan&) = delete;
-  StepPlan& operator=(const StepPlan&) = delete;
 
   std::size_t graphs() const { return static_cast<std::size_t>(accumulate_ < 3 ? accumulate_ : 3); }
   at::Tensor run(std::size_t graph, const std::function<at::Tensor()>& forward);
@@ -190,7 +187,8 @@ class GraphedStep {
   ///         and the call does not count. What a hook throws after the launch: the call counts then.
   at::Tensor operator()(Args... args) const {
     const auto& graph = state_->graphs[state_->plan->next_graph()];
-    if (!detail::GraphedAccess::in_captured_mode(graph)) detail::GraphedAccess::function(graph).refuse_mode();
+    const auto& function = detail::GraphedAccess::function(graph);
+    if (!function.in_captured_mode()) function.refuse_mode();
     const at::NoGradGuard no_grad;
     const detail::StepCall call(*state_->plan, graph.forward_graph());
     return graph(std::move(args)...);

@@ -3,7 +3,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/variable.h>
@@ -18,34 +17,8 @@
 
 namespace reprise::libtorch {
 
-SideStream::SideStream(const Device& device)
-    : before_(current_stream(device)), stream_(device), current_(stream_.ref()) {
-  stream_.ref().wait(before_);
-}
-
-SideStream::~SideStream() {
-  try {
-    before_.wait(stream_.ref());
-  } catch (const std::exception& error) {
-    warn(text::format("the end of make_graphed_callables: {}", error.what()));
-  }
-}
-
 bool autograd_records() {
   return c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
-}
-
-AutocastTo::AutocastTo(c10::DeviceType device, std::optional<c10::ScalarType> type)
-    : device_(device),
-      enabled_before_(at::autocast::is_autocast_enabled(device)),
-      type_before_(at::autocast::get_autocast_dtype(device)) {
-  at::autocast::set_autocast_enabled(device_, type.has_value());
-  if (type) at::autocast::set_autocast_dtype(device_, *type);
-}
-
-AutocastTo::~AutocastTo() {
-  at::autocast::set_autocast_dtype(device_, type_before_);
-  at::autocast::set_autocast_enabled(device_, enabled_before_);
 }
 
 namespace impl = torch::autograd::impl;
@@ -116,16 +89,6 @@ void Restored::restore() {
   else if (!generator_.get_state().equal(state_))
     generator_.set_state(state_);
   state_ = at::Tensor();
-}
-
-RestoredVersions::RestoredVersions(const std::vector<at::Tensor>& tensors) {
-  for (const at::Tensor& each : tensors)
-    if (each.defined() && !each.is_inference())
-      tensors_.emplace_back(each, static_cast<std::uint32_t>(each._version()));
-}
-
-RestoredVersions::~RestoredVersions() {
-  for (const auto& [tensor, version] : tensors_) set_version(tensor, version);
 }
 
 }  // namespace reprise::libtorch

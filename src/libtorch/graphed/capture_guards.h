@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/function_hook.h>
 
 #include <cstdint>
@@ -13,48 +15,26 @@
 #include <utility>
 #include <vector>
 
-#include "graph/capture/internal_streams.h"
 #include "libtorch/versions/version.h"
-#include "reprise/detail/export.h"
-#include "reprise/stream.h"
 
 // State that is put aside while callables are warmed up and captured, and restored at the end of the scope.
 
 namespace reprise::libtorch {
 
-/// Makes an internal stream current, ordered after the previous one, which continues after it. The same one each time,
-/// so that libraries and allocators keep per-stream state once.
-class SideStream {
- public:
-  explicit SideStream(const Device& device);
-  ~SideStream();
-  SideStream(const SideStream&) = delete;
-  SideStream& operator=(const SideStream&) = delete;
-
-  const StreamRef& ref() const { return stream_.ref(); }
-
- private:
-  StreamRef before_;
-  graphs::InternalStream stream_;
-  StreamGuard current_;
-};
-
 /// True if operators on the calling thread record a history: grad mode is on, and it is not in inference mode.
 bool autograd_records();
 
-/// Autocast of a type of device: to a type, or none.
-class REPRISE_EXPORT_INTERNAL AutocastTo {
- public:
-  AutocastTo(c10::DeviceType device, std::optional<c10::ScalarType> type);
-  ~AutocastTo();
-  AutocastTo(const AutocastTo&) = delete;
-  AutocastTo& operator=(const AutocastTo&) = delete;
-
- private:
-  c10::DeviceType device_;
-  bool enabled_before_;
-  c10::ScalarType type_before_;
-};
+/// Autocast of a type of device: to a type, or none; until the end of the result.
+inline auto autocast_to(c10::DeviceType device, std::optional<c10::ScalarType> type) {
+  const bool enabled = at::autocast::is_autocast_enabled(device);
+  const c10::ScalarType before = at::autocast::get_autocast_dtype(device);
+  at::autocast::set_autocast_enabled(device, type.has_value());
+  if (type) at::autocast::set_autocast_dtype(device, *type);
+  return c10::make_scope_exit([device, enabled, before] {
+    at::autocast::set_autocast_dtype(device, before);
+    at::autocast::set_autocast_enabled(device, enabled);
+  });
+}
 
 /// Removes the hooks of parameters and the nodes that accumulate their gradients. A captured hook would run again at
 /// each backward, on its own results. A node keeps the stream that it was made on: one from eager work would join that
@@ -81,19 +61,6 @@ class QuietLeaves {
 void write_back(const at::Tensor& tensor, const at::Tensor& values);
 void set_version(const at::Tensor& tensor, std::uint32_t version);
 void warn_not_restored(const std::exception& error);
-
-/// The version counters of tensors, set back at the end of the scope: for tensors whose values are then as before. A
-/// history that was recorded before stays valid.
-class RestoredVersions {
- public:
-  explicit RestoredVersions(const std::vector<at::Tensor>& tensors);
-  ~RestoredVersions();
-  RestoredVersions(const RestoredVersions&) = delete;
-  RestoredVersions& operator=(const RestoredVersions&) = delete;
-
- private:
-  std::vector<std::pair<at::Tensor, std::uint32_t>> tensors_;
-};
 
 /// The values of tensors, and the state of the default generator of a device.
 class Restored {

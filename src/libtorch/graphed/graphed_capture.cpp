@@ -7,16 +7,19 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
 #include "graph/replay_changed.h"
 #include "inspect/liveness/liveness_listener.h"
 #include "libtorch/graphed/capture_guards.h"
-#include "libtorch/graphed/graphed_history.h"
 #include "reprise/error.h"
 #include "reprise/libtorch/graph.h"
 #include "text/format.h"
@@ -42,16 +45,10 @@ GraphedParts parts_of(const GraphedSource& source, std::size_t number, const Gra
                      source.maker, source.name));
   const c10::Device device = *found;
   WatchedModules watched(source.modules, source.parameters);
-  GraphedParts parts{
-      source.maker,
-      source.full_name.empty() ? text::format("callable {} ({})", number, source.name) : source.full_name,
-      names_of(source.argument_sizes),
-      std::move(watched),
-      device,
-      options};
-  parts.state = source.state;
-  parts.runs_hooks = source.runs_hooks;
-  parts.shared_name = std::make_shared<const std::string>(parts.name);
+  GraphedParts parts{std::make_shared<const std::string>(source.full_name.empty()
+                                                             ? text::format("callable {} ({})", number, source.name)
+                                                             : source.full_name),
+                     names_of(source.argument_sizes), std::move(watched), device, options};
   parts.grad_mode = autograd_records();
   parts.autocast = at::autocast::is_autocast_enabled(device.type());
   parts.autocast_type = at::autocast::get_autocast_dtype(device.type());
@@ -99,6 +96,30 @@ std::optional<c10::Device> device_of_source(const GraphedSource& source) {
   return found;
 }
 
+std::optional<std::string> leaf_besides(const std::vector<at::Tensor>& known, const std::vector<at::Tensor>& results) {
+  std::unordered_set<const c10::TensorImpl*> leaves;
+  for (const at::Tensor& each : known) leaves.insert(each.unsafeGetTensorImpl());
+  std::unordered_set<const torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> ahead;
+  const auto go_to = [&](torch::autograd::Node* node) {
+    if (node != nullptr && seen.insert(node).second) ahead.push_back(node);
+  };
+  for (const at::Tensor& each : results)
+    if (each.defined() && each.requires_grad()) go_to(torch::autograd::impl::gradient_edge(each).function.get());
+  while (!ahead.empty()) {
+    torch::autograd::Node* const node = ahead.back();
+    ahead.pop_back();
+    if (const auto* const leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node); leaf != nullptr) {
+      const at::Tensor& tensor = leaf->variable;
+      if (!leaves.contains(tensor.unsafeGetTensorImpl()))
+        return text::format("a tensor {} [{}] on {}", c10::toString(tensor.scalar_type()),
+                            text::join(tensor.sizes(), ", "), tensor.device().str());
+    }
+    for (const auto& edge : node->next_edges()) go_to(edge.function.get());
+  }
+  return std::nullopt;
+}
+
 GraphedCapture::GraphedCapture(GraphedSource source, std::size_t number, const GraphedCallableOptions& options)
     : source_(std::move(source)), parts_(parts_of(source_, number, options)) {
   check_samples();
@@ -127,7 +148,7 @@ void GraphedCapture::check_samples() const {
   if (!wrong.empty())
     throw UsageError(
         text::format("{}: {} cannot be graphed: {}. All tensors must be dense, on one device that is not the CPU.",
-                     parts_.maker, parts_.name, text::join(wrong, "; ")));
+                     source_.maker, *parts_.name, text::join(wrong, "; ")));
 }
 
 // Separate memory, so that calls do not overwrite the samples. Normal tensors also in inference mode: their versions
@@ -219,7 +240,7 @@ std::vector<at::Tensor> GraphedCapture::gradients_of(const std::vector<at::Tenso
   all.insert(all.end(), parts_.watched.trained().begin(), parts_.watched.trained().end());
   const auto wanted = differentiable(all);
   if (wanted.empty()) return std::vector<at::Tensor>(all.size());
-  const AutocastTo no_autocast(parts_.device.type(), std::nullopt);
+  const auto no_autocast = autocast_to(parts_.device.type(), std::nullopt);
   const auto found = torch::autograd::grad(results, only(all, wanted), result_gradients, /*retain_graph=*/false,
                                            /*create_graph=*/false, /*allow_unused=*/true);
   std::vector<at::Tensor> gradients(all.size());
@@ -305,7 +326,7 @@ void GraphedCapture::capture_forward(const StreamRef& stream, const std::shared_
     if (parts_.options.outputs == Outputs::copy) parts_.fresh_outputs.capture(results_, results_.size());
   });
   check_history(results_);
-  parts_.order_number = order->add_forward(parts_.shared_name);
+  parts_.order_number = order->add_forward(parts_.name);
   for (std::size_t i = 0; i < leaves_.size(); ++i)
     parts_.mutated.push_back(leaves_[i].defined() && leaves_[i]._version() != versions[i] ? 1 : 0);
   check_changed_samples();
@@ -342,8 +363,9 @@ void GraphedCapture::give_own_memory_to_gradients() {
   std::vector<at::Tensor> taken;
   if (parts_.options.gradients == Gradients::alias) {
     taken = parts_.output_gradients;
-    for (const auto& tensors : {parts_.inputs, parts_.outputs, parts_.watched.parameters(), parts_.watched.buffers()})
+    for (const auto& tensors : {parts_.inputs, parts_.outputs, parts_.watched.buffers()})
       taken.insert(taken.end(), tensors.begin(), tensors.end());
+    for (const auto& [name, each] : parts_.watched.named_parameters()) taken.push_back(each);
   }
   for (at::Tensor& each : parts_.gradients) {
     if (!each.defined()) continue;
@@ -365,8 +387,8 @@ void GraphedCapture::keep_memory() {
 
 std::shared_ptr<CapturedFunction> GraphedCapture::finish() {
   keep_memory();
-  graphs::reserve(parts_.forward, "graphed " + parts_.name);
-  if (parts_.backward) graphs::reserve(*parts_.backward, "graphed " + parts_.name);
+  graphs::reserve(parts_.forward, "graphed " + *parts_.name);
+  if (parts_.backward) graphs::reserve(*parts_.backward, "graphed " + *parts_.name);
   return std::make_shared<CapturedFunction>(std::move(parts_));
 }
 

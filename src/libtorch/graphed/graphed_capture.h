@@ -19,6 +19,10 @@ namespace reprise::libtorch::detail {
 /// \throws UsageError if the current stream of the device captures.
 REPRISE_EXPORT_INTERNAL void refuse_in_capture(c10::Device device, const std::string& maker);
 
+/// Describes a leaf of autograd's graph, besides the known ones, that a result depends on, if there is one.
+REPRISE_EXPORT_INTERNAL std::optional<std::string> leaf_besides(const std::vector<at::Tensor>& known,
+                                                                const std::vector<at::Tensor>& results);
+
 /// Makes a CapturedFunction of one callable, step by step:
 ///
 ///     GraphedCapture()    checks
@@ -40,6 +44,7 @@ class GraphedCapture {
   void capture_backward();
   std::shared_ptr<CapturedFunction> finish();
 
+  const GraphedSource& source() const { return source_; }
   const GraphedParts& parts() const { return parts_; }
 
  private:

@@ -5,6 +5,10 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/ScopeExit.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <exception>
@@ -12,8 +16,8 @@
 
 #include "graph/replay_changed.h"
 #include "libtorch/graphed/capture_guards.h"
-#include "libtorch/graphed/graphed_backward.h"
 #include "libtorch/tensor_device.h"
+#include "libtorch/versions/version.h"
 #include "reprise/error.h"
 #include "text/format.h"
 
@@ -47,6 +51,57 @@ const GraphedCall* lost_result(const at::Tensor& tensor) {
       where, name, lender.text(), lender.outputs_lost.text()));
 }
 
+using torch::autograd::variable_list;
+
+// Not a torch::autograd::Function, which handles each argument separately, and costs more.
+class GraphedBackward final : public torch::autograd::Node {
+ public:
+  GraphedBackward(std::shared_ptr<CapturedFunction> function, std::shared_ptr<GraphedCall> call, std::uint64_t versions,
+                  torch::autograd::edge_list&& edges)
+      : Node(std::move(edges)), function_(std::move(function)), call_(std::move(call)), versions_(versions) {}
+
+  // libtorch's error has it, of an operator whose backward finds a result that it kept overwritten.
+  std::string name() const override {
+    if (!call_->outputs_lost) return "GraphedBackward";
+    const std::string text = text::format(
+        "GraphedBackward ({}, whose results were overwritten by {}: run the backward of each call before the next "
+        "call, or pass copies (clone) on to what keeps them, or make the callable with Outputs::copy; for several "
+        "micro-batches underway, make one callable for each)",
+        call_->text(), call_->outputs_lost.text());
+    return text;
+  }
+
+ private:
+  variable_list apply(variable_list&& gradients) override {
+    if (c10::GradMode::is_enabled())
+      throw UsageError(text::format(
+          "backward of {} with create_graph: its gradients cannot be differentiated again, because its backward is a "
+          "graph without a backward of its own. Call the original for this.",
+          call_->text()));
+    variable_list found = function_->backward(*call_, gradients, versions_);
+    found.resize(num_outputs());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (!task_should_compute_output(i)) found[i] = at::Tensor();
+    return found;
+  }
+
+  std::shared_ptr<CapturedFunction> function_;
+  std::shared_ptr<GraphedCall> call_;
+  std::uint64_t versions_;
+};
+
+// Connects the results of a call to autograd's graph: with the function's backward, from the differentiable results to
+// the arguments and parameters.
+void attach_backward(const std::shared_ptr<CapturedFunction>& function, const std::shared_ptr<GraphedCall>& call,
+                     std::uint64_t versions, const std::vector<at::Tensor>& arguments,
+                     const std::vector<at::Tensor>& results) {
+  auto edges = torch::autograd::collect_next_edges(arguments, function->parts().watched.trained());
+  // A node without any is where a backward ends; autograd has the caller's stream wait for those.
+  if (std::none_of(edges.begin(), edges.end(), [](const auto& edge) { return edge.is_valid(); })) edges.clear();
+  const version::NodePointer node = version::make_node<GraphedBackward>(function, call, versions, std::move(edges));
+  for (const std::size_t each : function->parts().differentiable) torch::autograd::set_history(results[each], node);
+}
+
 }  // namespace
 
 CapturedFunction::CapturedFunction(GraphedParts parts)
@@ -76,19 +131,19 @@ void CapturedFunction::refuse_arguments(std::vector<std::string> differences,
     if (const at::Tensor& expected = parts_.inputs[i]; !fits(tensors[i], expected))
       differences.push_back(
           text::format("{}: expected {}, found {}", parts_.argument_names[i], kind_of(expected), kind_of(tensors[i])));
-  if (differences.empty()) differences.emplace_back("the keys of a map are others");
+  if (differences.empty()) differences.emplace_back("a value is of another type");
   throw UsageError(
       text::format("A call of graphed {}: its arguments are not as the samples were:\n  {}\n"
                    "Call it with such arguments, or make it again with these as the samples; for several shapes, make "
                    "one for each, or let a cache do that (GraphedCacheOptions, GraphCache).",
-                   parts_.name, text::join(differences, "\n  ")));
+                   *parts_.name, text::join(differences, "\n  ")));
 }
 
 void CapturedFunction::check_arguments(const std::vector<at::Tensor>& arguments) const {
   if (!std::ranges::equal(arguments, parts_.inputs, &fits)) refuse_arguments({}, arguments);
   for (std::size_t i = 0; i < arguments.size(); ++i)
     if (const GraphedCall* const lender = lost_result(arguments[i]); lender != nullptr)
-      refuse_lost_result("A call of graphed " + parts_.name, parts_.argument_names[i], *lender);
+      refuse_lost_result("A call of graphed " + *parts_.name, parts_.argument_names[i], *lender);
 }
 
 void CapturedFunction::check_surroundings(bool wants_gradients) const {
@@ -96,7 +151,7 @@ void CapturedFunction::check_surroundings(bool wants_gradients) const {
     throw UsageError(
         text::format("A call of graphed {}: its module is not as it was when it was captured: {}. The graph "
                      "uses what was there then. Make the graphed callable again.",
-                     parts_.name, text::join(changes, "; ")));
+                     *parts_.name, text::join(changes, "; ")));
   const auto type = parts_.device.type();
   const bool autocast = at::autocast::is_autocast_enabled(type);
   if (autocast != parts_.autocast || (autocast && at::autocast::get_autocast_dtype(type) != parts_.autocast_type)) {
@@ -104,14 +159,14 @@ void CapturedFunction::check_surroundings(bool wants_gradients) const {
     throw UsageError(text::format(
         "A call of graphed {}: it was captured with autocast {}, and is called with autocast {}. Call it as it was "
         "captured, or make it again.",
-        parts_.name, text(parts_.autocast, parts_.autocast_type),
+        *parts_.name, text(parts_.autocast, parts_.autocast_type),
         text(autocast, at::autocast::get_autocast_dtype(type))));
   }
   if (wants_gradients && !parts_.grad_mode)
     throw UsageError(
         text::format("A call of graphed {}: gradients are wanted, and it was captured while grad mode was off, or in "
                      "inference mode. Call it with a NoGradGuard, or make it again without.",
-                     parts_.name));
+                     *parts_.name));
 }
 
 // Writing one of two arguments in the same memory would change the other, which the graph reads elsewhere.
@@ -121,13 +176,13 @@ void CapturedFunction::check_changed_memory(const std::vector<at::Tensor>& argum
       throw UsageError(text::format(
           "A call of graphed {}: {} is changed in place, and is an inference tensor. Only code in inference mode may "
           "change it: call it there, or pass a copy (clone) that is made outside of it.",
-          parts_.name, parts_.argument_names[i]));
+          *parts_.name, parts_.argument_names[i]));
     for (std::size_t k = 0; k < arguments.size(); ++k)
       if (parts_.mutated[i] != 0 && k != i && may_overlap(arguments[i], arguments[k]))
         throw UsageError(
             text::format("A call of graphed {}: {} is changed in place, and {} lies in the same memory. The graph has "
                          "memory of its own for each: pass a copy (clone) of one of them.",
-                         parts_.name, parts_.argument_names[i], parts_.argument_names[k]));
+                         *parts_.name, parts_.argument_names[i], parts_.argument_names[k]));
   }
 }
 
@@ -144,35 +199,19 @@ void CapturedFunction::stage(const std::vector<at::Tensor>& arguments) {
   }
 }
 
-namespace {
-
-/// Refuses the call if another one has not returned: the arguments of both would be staged in one place.
-class InCall {
- public:
-  InCall(std::atomic_flag& flag, const std::string& name) : flag_(flag) {
-    if (flag_.test_and_set(std::memory_order_acquire))
-      throw UsageError(
-          text::format("A call of graphed {}: another call of it has not returned, on another thread, or around a hook "
-                       "of its graph that makes this one. One thread at a time may use the callables of a pool: order "
-                       "the calls, or make callables with pools of their own.",
-                       name));
-  }
-  ~InCall() { flag_.clear(std::memory_order_release); }
-  InCall(const InCall&) = delete;
-  InCall& operator=(const InCall&) = delete;
-
- private:
-  std::atomic_flag& flag_;
-};
-
-}  // namespace
-
 std::vector<at::Tensor> CapturedFunction::call(const std::vector<at::Tensor>& arguments) {
   const bool gradients = wants_gradients(arguments);
   check_surroundings(gradients);
   check_arguments(arguments);
   if (mutates_) check_changed_memory(arguments);
-  const InCall in_call(in_call_, parts_.name);
+  // The arguments of both would be staged in one place.
+  if (in_call_.test_and_set(std::memory_order_acquire))
+    throw UsageError(
+        text::format("A call of graphed {}: another call of it has not returned, on another thread, or around a hook "
+                     "of its graph that makes this one. One thread at a time may use the callables of a pool: order "
+                     "the calls, or make callables with pools of their own.",
+                     *parts_.name));
+  const auto returned = c10::make_scope_exit([this] { in_call_.clear(std::memory_order_release); });
   const c10::DeviceGuard device(parts_.device);
   const StreamRef stream = current_stream(device_);
   const auto call = std::make_shared<GraphedCall>();
@@ -180,7 +219,7 @@ std::vector<at::Tensor> CapturedFunction::call(const std::vector<at::Tensor>& ar
   {
     const at::NoGradGuard no_grad;
     stage(arguments);
-    call->callable = parts_.shared_name;
+    call->callable = parts_.name;
     call->number = ++calls_;
     if (parts_.options.outputs == Outputs::copy) results = parts_.fresh_outputs.make();
     const std::exception_ptr thrown = graphs::replay_changed(parts_.forward, stream, [&](GraphExecHandle exec) {
@@ -281,7 +320,7 @@ std::vector<at::Tensor> CapturedFunction::backward(const GraphedCall& call,
 CUDAGraph& CapturedFunction::backward_graph() {
   if (parts_.backward) return *parts_.backward;
   throw UsageError(text::format(
-      "graphed {} has no backward graph: {}. Make it again {}.", parts_.name,
+      "graphed {} has no backward graph: {}. Make it again {}.", *parts_.name,
       parts_.grad_mode ? "no result needs a gradient" : "it was captured while grad mode was off, or in inference mode",
       parts_.grad_mode ? "with an argument or parameter that needs one" : "in grad mode"));
 }
@@ -296,7 +335,7 @@ void CapturedFunction::refuse_mode() const {
   throw UsageError(
       text::format("A call of graphed {}: a module is in another mode (train(), eval()) than at the capture, and the "
                    "graph cannot change it. Restore the mode, or make a step in this one.",
-                   parts_.name));
+                   *parts_.name));
 }
 
 void refuse_number(std::size_t callables, std::size_t samples) {

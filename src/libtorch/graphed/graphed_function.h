@@ -22,18 +22,14 @@ namespace reprise::libtorch::detail {
 
 /// The captures of one callable, and their conditions. Tensors here have no history.
 struct GraphedParts {
-  std::string maker;                        ///< "make_graphed_callables"
-  std::string name;                         ///< "callable 0 (torch::nn::LinearImpl)"
+  /// "callable 0 (torch::nn::LinearImpl)"; shared with calls, which may outlive the callable.
+  std::shared_ptr<const std::string> name;
   std::vector<std::string> argument_names;  ///< of each tensor: "argument 0", "argument 1, tensor 2"
   WatchedModules watched;
   c10::Device device;
   GraphedCallableOptions options;
   std::shared_ptr<PoolOrder> order = {};
   std::size_t order_number = 0;
-  std::shared_ptr<const std::string> shared_name = {};  ///< the name, for calls, which may outlive the callable
-
-  std::vector<at::Tensor> state = {};  ///< restored after the warm-up, besides inputs and buffers
-  bool runs_hooks = false;             ///< those of parameters, in warm-up and capture
 
   bool grad_mode = false;
   bool autocast = false;

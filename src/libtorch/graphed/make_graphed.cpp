@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
+#include <c10/util/ScopeExit.h>
 
 #include <deque>
 #include <exception>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "graph/capture/internal_streams.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/graphed/changed_tensors.h"
 #include "libtorch/graphed/graphed_capture.h"
@@ -27,7 +30,7 @@ namespace {
 // Adds the callable and the phase to an exception, whose type is kept where possible.
 template <class F>
 void in_phase(const GraphedCapture& capture, const char* phase, F&& step) {
-  const std::string where = text::format("{}, {} of {}", capture.parts().maker, phase, capture.parts().name);
+  const std::string where = text::format("{}, {} of {}", capture.source().maker, phase, *capture.parts().name);
   try {
     step();
   } catch (c10::Error& error) {
@@ -47,19 +50,30 @@ void in_phase(const GraphedCapture& capture, const char* phase, F&& step) {
 }
 
 std::vector<at::Tensor> all_of(const std::deque<GraphedCapture>& captures,
-                               std::vector<at::Tensor> (*of)(const GraphedParts& parts)) {
+                               std::vector<at::Tensor> (*of)(const GraphedCapture& capture)) {
   std::vector<at::Tensor> all;
   for (const GraphedCapture& each : captures) {
-    const auto some = of(each.parts());
+    const auto some = of(each);
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;
 }
 
-std::vector<at::Tensor> state_of(const GraphedParts& parts) {
-  auto tensors = parts.watched.buffers();
-  tensors.insert(tensors.end(), parts.state.begin(), parts.state.end());
+std::vector<at::Tensor> state_of(const GraphedCapture& capture) {
+  auto tensors = capture.parts().watched.buffers();
+  tensors.insert(tensors.end(), capture.source().state.begin(), capture.source().state.end());
   return tensors;
+}
+
+// Sets the version counters of tensors back at the end of its life: their values are then as before, and a history that
+// was recorded before stays valid.
+auto restored_versions(const std::vector<at::Tensor>& tensors) {
+  std::vector<std::pair<at::Tensor, std::uint32_t>> before;
+  for (const at::Tensor& each : tensors)
+    if (each.defined() && !each.is_inference()) before.emplace_back(each, static_cast<std::uint32_t>(each._version()));
+  return c10::make_scope_exit([before = std::move(before)] {
+    for (const auto& [tensor, version] : before) set_version(tensor, version);
+  });
 }
 
 void check_options(const GraphedCallableOptions& options) {
@@ -72,9 +86,9 @@ void check_options(const GraphedCallableOptions& options) {
                                   options.num_warmup_iters));
 }
 
-std::vector<at::Tensor> known_state_of(const GraphedParts& parts) {
-  auto tensors = state_of(parts);
-  for (const at::Tensor& each : parts.inputs)
+std::vector<at::Tensor> known_state_of(const GraphedCapture& capture) {
+  auto tensors = state_of(capture);
+  for (const at::Tensor& each : capture.parts().inputs)
     if (each.defined()) tensors.push_back(each);
   return tensors;
 }
@@ -118,19 +132,31 @@ std::vector<std::shared_ptr<GraphedFunction>> make_graphed(std::vector<GraphedSo
       throw UsageError(
           text::format("make_graphed_callables expected callables of one device, found {} on {}, and {} on "
                        "{}. Make them one by one.",
-                       captures.front().parts().name, device.str(), each.parts().name, each.parts().device.str()));
+                       *captures.front().parts().name, device.str(), *each.parts().name, each.parts().device.str()));
   const c10::DeviceGuard guard(device);
-  refuse_in_capture(device, captures.front().parts().maker);
+  refuse_in_capture(device, captures.front().source().maker);
   // The state put aside meanwhile belongs to modules, of which another thread may be making callables.
   static std::recursive_mutex mutex;
   const std::lock_guard lock(mutex);
   for (GraphedCapture& each : captures) each.make_inputs();
   // Backwards of earlier calls may be pending, for which buffers must not appear to be changed.
-  const RestoredVersions versions(all_of(captures, &state_of));
-  const SideStream side(device_of_tensors(device));
+  const auto versions = restored_versions(all_of(captures, &state_of));
+  // The same stream each time, so that libraries and allocators keep per-stream state once.
+  const Device here = device_of_tensors(device);
+  const StreamRef before_side = current_stream(here);
+  const graphs::InternalStream side(here);
+  const StreamGuard on_side(side.ref());
+  side.ref().wait(before_side);
+  const auto join = c10::make_scope_exit([&] {
+    try {
+      before_side.wait(side.ref());
+    } catch (const std::exception& error) {
+      warn(text::format("the end of make_graphed_callables: {}", error.what()));
+    }
+  });
   const NoAutocastCache no_cache;  // a warm-up would fill it on another stream than the caller's
-  const QuietLeaves quiet(all_of(captures, [](const GraphedParts& parts) { return parts.watched.trained(); }),
-                          captures.front().parts().runs_hooks);
+  const QuietLeaves quiet(all_of(captures, [](const GraphedCapture& each) { return each.parts().watched.trained(); }),
+                          captures.front().source().runs_hooks);
   ChangedTensors changed(device, all_of(captures, &known_state_of));
   warm_up(captures, changed);
   changed.next_run(/*captures=*/true);

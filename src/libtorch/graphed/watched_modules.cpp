@@ -50,14 +50,8 @@ void WatchedModules::Tensor::remember() {
   trained = tensor.requires_grad();
 }
 
-bool WatchedModules::Tensor::is_as_it_was() const {
-  return !tensor.defined() ||
-         (tensor.device() == device && tensor.const_data_ptr() == data && tensor.scalar_type() == dtype &&
-          tensor.sizes().equals(sizes) && tensor.strides().equals(strides) && tensor.is_conj() == conjugated &&
-          tensor.is_neg() == negated && tensor.requires_grad() == trained);
-}
-
 std::string WatchedModules::Tensor::change() const {
+  if (!tensor.defined()) return "";
   if (tensor.device() != device)
     return text::format("{} was moved from {} to {}", name, device.str(), tensor.device().str());
   if (tensor.scalar_type() != dtype)
@@ -74,7 +68,7 @@ std::string WatchedModules::Tensor::change() const {
     return text::format("{} {} the conjugate of its memory now", name, conjugated ? "is not" : "is");
   if (tensor.is_neg() != negated)
     return text::format("{} {} the negative of its memory now", name, negated ? "is not" : "is");
-  return text::format("{} has other memory now", name);
+  return tensor.const_data_ptr() == data ? "" : text::format("{} has other memory now", name);
 }
 
 WatchedModules::WatchedModules(const std::vector<std::shared_ptr<torch::nn::Module>>& modules,
@@ -148,7 +142,7 @@ std::vector<std::string> WatchedModules::changes() const {
   std::vector<std::string> changes;
   const auto look_at = [&](const std::vector<Tensor>& tensors) {
     for (const Tensor& each : tensors)
-      if (!each.is_as_it_was()) changes.push_back(each.change());
+      if (std::string change = each.change(); !change.empty()) changes.push_back(std::move(change));
   };
   for (const Module& each : modules_) {
     if (!each.has_its_parts()) each.add_changes(changes);
@@ -180,14 +174,6 @@ std::uint64_t WatchedModules::versions() const {
       if (each.tensor.defined() && !c10::isIntegralType(each.tensor.scalar_type(), /*includeBool=*/true))
         add(each.tensor);
   return sum;
-}
-
-std::vector<at::Tensor> WatchedModules::parameters() const {
-  std::vector<at::Tensor> all;
-  for_each_parameter([&](const Tensor& each) {
-    if (each.tensor.defined()) all.push_back(each.tensor);
-  });
-  return all;
 }
 
 std::vector<std::pair<std::string, at::Tensor>> WatchedModules::named_parameters() const {

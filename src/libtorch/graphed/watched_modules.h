@@ -40,8 +40,6 @@ class WatchedModules {
   std::vector<std::string> trained_buffers() const;
   /// All parameters, each once, with their names.
   std::vector<std::pair<std::string, at::Tensor>> named_parameters() const;
-  /// All parameters; one that several modules share comes for each.
-  std::vector<at::Tensor> parameters() const;
 
  private:
   struct Tensor {
@@ -55,8 +53,7 @@ class WatchedModules {
     bool trained = false;
 
     void remember();
-    bool is_as_it_was() const;
-    std::string change() const;
+    std::string change() const;  // empty if it is as it was
   };
   struct Module {
     std::shared_ptr<torch::nn::Module> module;

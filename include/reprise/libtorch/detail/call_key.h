@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <typeinfo>
 #include <vector>
 
@@ -37,28 +36,18 @@ REPRISE_EXPORT std::vector<std::shared_ptr<torch::nn::Module>> all_modules(
 class REPRISE_EXPORT CallRecorder {
  public:
   void operator()(at::Tensor& tensor) {
-    structure_.push_back(tensor_step);
+    structure_.push_back(StructureStep::tensor);
     tensors_.push_back(&tensor);
   }
   template <class T>
   void value(const T& value) {
-    structure_.push_back(value_step);
+    structure_.push_back(StructureStep::value);
     values_.push_back(value_text(value));
   }
-  void size(std::string_view /*kind*/, std::size_t size) { structure_.push_back(static_cast<std::int64_t>(size)); }
-  template <class Key, class Compare>
-  void key(const Key& key, const Compare& /*compare*/) {
-    static_assert(CapturedValue<Key> || std::is_convertible_v<const Key&, std::string_view>,
-                  "the keys of a map must be numbers, enums or texts to be a part of the key of a call");
-    structure_.push_back(key_step);
-    if constexpr (CapturedValue<Key>)
-      values_.push_back(value_text(key));
-    else
-      values_.emplace_back(std::string_view(key));
-  }
+  void size(std::string_view /*container*/, std::size_t size) { structure_.push_back(static_cast<std::int64_t>(size)); }
   /// True if a tensor is on a device other than the CPU.
   bool has_device() const;
-  void end_of_element() { structure_.push_back(end_step); }
+  void end_of_element() { structure_.push_back(StructureStep::end_of_element); }
 
   /// \param types of the arguments.
   /// \param modules whose modes belong to the key.
@@ -67,9 +56,6 @@ class REPRISE_EXPORT CallRecorder {
               std::optional<c10::Device> device) &&;
 
  private:
-  // Sizes are not negative.
-  static constexpr std::int64_t tensor_step = -1, value_step = -2, key_step = -3, end_step = -4;
-
   std::vector<std::int64_t> structure_;
   std::vector<std::string> values_;
   std::vector<const at::Tensor*> tensors_;

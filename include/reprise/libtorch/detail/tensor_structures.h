@@ -35,8 +35,29 @@ concept CapturedValue =
     (std::is_arithmetic_v<T> && !std::is_same_v<T, long double>) || std::is_enum_v<T> ||
     std::is_same_v<T, c10::Scalar> || std::is_same_v<T, c10::Device> || std::is_same_v<T, std::string>;
 
+namespace detail {
+
+template <class T, template <class...> class Template>
+constexpr bool is_a = false;
+template <class... Ts, template <class...> class Template>
+constexpr bool is_a<Template<Ts...>, Template> = true;
+
+// Tuples, pairs and arrays.
+template <class T>
+constexpr bool is_row = is_a<T, std::tuple> || is_a<T, std::pair>;
+template <class T, std::size_t N>
+constexpr bool is_row<std::array<T, N>> = true;
+
+// Structures that are not a user's. Keys of maps are compared as values.
+template <class T>
+concept OwnStructure = std::is_same_v<T, at::Tensor> || CapturedValue<T> || is_row<T> || is_a<T, std::optional> ||
+                       (is_a<T, std::vector> && !std::is_same_v<T, std::vector<bool>>) ||
+                       (is_a<T, std::map> && CapturedValue<typename T::key_type>);
+
+}  // namespace detail
+
 /// Calls `f` with each tensor of a structure, as `at::Tensor&`, always in the same order: a tensor, an undefined one
-/// too; those of optionals, vectors, arrays, tuples, pairs and maps, nested to any depth.
+/// too; those of optionals, vectors, arrays, tuples, pairs and maps with keys of a CapturedValue, nested to any depth.
 ///
 /// The customisation point for user types: a function of this name in the namespace of the type, found by
 /// argument-dependent lookup. A graph does the same at each replay: what it depends on besides tensors is passed on as
@@ -51,29 +72,8 @@ concept CapturedValue =
 ///       for_each_tensor(batch.causal, f);
 ///     }
 ///     }
-template <class F>
-void for_each_tensor(at::Tensor& tensor, F&& f);
-/// For values, which have no tensors.
-template <CapturedValue T, class F>
-void for_each_tensor(T& value, F&& f);
-/// For optionals.
-template <class T, class F>
-void for_each_tensor(std::optional<T>& optional, F&& f);
-/// For vectors, in order.
-template <class T, class F>
-requires(!std::is_same_v<T, bool>) void for_each_tensor(std::vector<T>& vector, F&& f);
-/// For arrays, in order.
-template <class T, std::size_t N, class F>
-void for_each_tensor(std::array<T, N>& array, F&& f);
-/// For maps, in the order of the keys.
-template <class Key, class T, class Compare, class F>
-void for_each_tensor(std::map<Key, T, Compare>& map, F&& f);
-/// For pairs, in order.
-template <class A, class B, class F>
-void for_each_tensor(std::pair<A, B>& pair, F&& f);
-/// For tuples, in order.
-template <class... Ts, class F>
-void for_each_tensor(std::tuple<Ts...>& tuple, F&& f);
+template <detail::OwnStructure T, class F>
+void for_each_tensor(T& structure, F&& f);
 
 namespace detail {
 
@@ -117,80 +117,59 @@ class TensorCollector {
   std::vector<at::Tensor> tensors;
 };
 
-// The shape of a structure: the steps of a walk over it, in order.
-struct StructureShape {
-  struct Step {
-    enum class Kind : unsigned char { tensor, value, size, key, end_of_element } kind;
-    std::string_view container = {};        // of a size; a literal
-    std::size_t size = 0;                   // of that container
-    const std::type_info* type = nullptr;   // of a value or key
-    std::shared_ptr<const void> copy = {};  // of it
-  };
-  std::vector<Step> steps;
-  std::size_t tensors = 0;
+// A step of a walk over a structure.
+struct StructureStep {
+  static constexpr std::int64_t tensor = -1, value = -2, end_of_element = -3;  // else the size of a container
+  std::int64_t code;
+  std::string_view container = {};        // of a size; a literal
+  const std::type_info* type = nullptr;   // of a value
+  std::shared_ptr<const void> copy = {};  // of it
 };
 
-// Writes the shape of a structure down.
+// The steps of a walk over it, in order.
+using StructureShape = std::vector<StructureStep>;
+
+// Takes the tensors out of a structure, and writes its shape down.
 class ShapeRecorder {
  public:
-  void operator()(at::Tensor& /*tensor*/) {
-    shape.steps.push_back({StructureShape::Step::Kind::tensor});
-    ++shape.tensors;
+  void operator()(at::Tensor& tensor) {
+    tensors.push_back(tensor);
+    shape.push_back({StructureStep::tensor});
   }
   template <class T>
   void value(const T& value) {
-    copy(StructureShape::Step::Kind::value, value);
+    shape.push_back({StructureStep::value, {}, &typeid(T), std::make_shared<const T>(value)});
   }
-  void size(std::string_view kind, std::size_t size) {
-    shape.steps.push_back({StructureShape::Step::Kind::size, kind, size});
+  void size(std::string_view container, std::size_t size) {
+    shape.push_back({static_cast<std::int64_t>(size), container});
   }
-  template <class Key, class Compare>
-  void key(const Key& key, const Compare& /*compare*/) {
-    copy(StructureShape::Step::Kind::key, key);
-  }
-  void end_of_element() { shape.steps.push_back({StructureShape::Step::Kind::end_of_element}); }
+  void end_of_element() { shape.push_back({StructureStep::end_of_element}); }
 
+  std::vector<at::Tensor> tensors;
   StructureShape shape;
-
- private:
-  template <class T>
-  void copy(StructureShape::Step::Kind kind, const T& value) {
-    shape.steps.push_back({kind, {}, 0, &typeid(T), std::make_shared<const T>(value)});
-  }
 };
 
 // Takes the tensors out of a structure, and compares its shape and values with those of another one on the way.
 // Allocates the row of tensors alone.
 class MatchingCollector {
  public:
-  explicit MatchingCollector(const StructureShape& expected)
-      : next_(expected.steps.data()), end_(next_ + expected.steps.size()) {
-    tensors.reserve(expected.tensors);
+  explicit MatchingCollector(const StructureShape& expected) : next_(expected.data()), end_(next_ + expected.size()) {
+    tensors.reserve(expected.size());
   }
   void operator()(at::Tensor& tensor) {
     tensors.push_back(tensor);
-    step(Kind::tensor, [](const Step&) { return true; });
+    next(StructureStep::tensor);
   }
   template <class T>
   void value(const T& value) {
-    step(Kind::value, [&](const Step& expected) {
-      return *expected.type == typeid(T) && same_value(*static_cast<const T*>(expected.copy.get()), value);
-    });
+    if (const StructureStep* const expected = next(StructureStep::value))
+      matches_ = *expected->type == typeid(T) && same_value(*static_cast<const T*>(expected->copy.get()), value);
   }
-  void size(std::string_view kind, std::size_t size) {
-    step(Kind::size, [&](const Step& expected) { return expected.size == size && expected.container == kind; });
+  void size(std::string_view container, std::size_t size) {
+    if (const StructureStep* const expected = next(static_cast<std::int64_t>(size)))
+      matches_ = expected->container == container;
   }
-  template <class Key, class Compare>
-  void key(const Key& key, const Compare& compare) {
-    step(Kind::key, [&](const Step& expected) {
-      if (*expected.type != typeid(Key)) return false;
-      const Key& known = *static_cast<const Key*>(expected.copy.get());
-      return !compare(known, key) && !compare(key, known);
-    });
-  }
-  void end_of_element() {
-    step(Kind::end_of_element, [](const Step&) { return true; });
-  }
+  void end_of_element() { next(StructureStep::end_of_element); }
 
   // After the walk.
   bool matches() const { return matches_ && next_ == end_; }
@@ -198,16 +177,14 @@ class MatchingCollector {
   std::vector<at::Tensor> tensors;
 
  private:
-  using Step = StructureShape::Step;
-  using Kind = Step::Kind;
-  template <class Same>
-  void step(Kind kind, const Same& same) {
-    matches_ = matches_ && next_ != end_ && next_->kind == kind && same(*next_);
-    if (matches_) ++next_;
+  // The expected step; null if that is another one, or one before was.
+  const StructureStep* next(std::int64_t code) {
+    matches_ = matches_ && next_ != end_ && next_->code == code;
+    return matches_ ? next_++ : nullptr;
   }
 
-  const Step* next_;
-  const Step* end_;
+  const StructureStep* next_;
+  const StructureStep* end_;
   bool matches_ = true;
 };
 
@@ -221,7 +198,7 @@ class TensorAssigner {
   const at::Tensor* next_;
 };
 
-// Writes a structure down, for errors: "map[2] x: tensor y: vector[1] 0.5"; "|" is between the elements of a tuple.
+// Writes a structure down, for errors: "map[2] "x" tensor "y" vector[1] 0.5"; "|" is between the elements of a tuple.
 class StructureText {
  public:
   void operator()(at::Tensor& /*tensor*/) { add("tensor"); }
@@ -231,13 +208,6 @@ class StructureText {
   }
   void size(std::string_view kind, std::size_t size) {
     add(std::string(kind).append("[").append(std::to_string(size)).append("]"));
-  }
-  template <class Key, class Compare>
-  void key(const Key& key, const Compare& /*compare*/) {
-    if constexpr (std::is_convertible_v<const Key&, std::string_view>)
-      add(std::string(std::string_view(key)).append(":"));
-    else if constexpr (std::is_arithmetic_v<Key>)
-      add(std::to_string(key).append(":"));
   }
   void end_of_element() { ended_ = true; }
 
@@ -269,11 +239,6 @@ void note_size(F& f, std::string_view kind, std::size_t size) {
   if constexpr (requires { f.size(kind, size); }) f.size(kind, size);
 }
 
-template <class F, class Key, class Compare>
-void note_key(F& f, const Key& key, const Compare& compare) {
-  if constexpr (requires { f.key(key, compare); }) f.key(key, compare);
-}
-
 // Structures of users may have more or fewer tensors without a container that shows it: the ends of elements show which
 // tensors are whose.
 template <class T, class F>
@@ -285,51 +250,27 @@ void visit_element(T& element, F& f) {
 
 }  // namespace detail
 
-template <class F>
-void for_each_tensor(at::Tensor& tensor, F&& f) {
-  f(tensor);
-}
-
-template <class T, class F>
-void for_each_tensor(std::optional<T>& optional, F&& f) {
-  detail::note_size(f, "optional", optional.has_value() ? 1 : 0);
-  if (optional) for_each_tensor(*optional, f);
-}
-
-template <CapturedValue T, class F>
-void for_each_tensor(T& value, F&& f) {
-  if constexpr (requires { f.value(value); }) f.value(value);
-}
-
-template <class T, class F>
-requires(!std::is_same_v<T, bool>) void for_each_tensor(std::vector<T>& vector, F&& f) {
-  detail::note_size(f, "vector", vector.size());
-  for (T& each : vector) detail::visit_element(each, f);
-}
-
-template <class T, std::size_t N, class F>
-void for_each_tensor(std::array<T, N>& array, F&& f) {
-  for (T& each : array) detail::visit_element(each, f);
-}
-
-template <class Key, class T, class Compare, class F>
-void for_each_tensor(std::map<Key, T, Compare>& map, F&& f) {
-  detail::note_size(f, "map", map.size());
-  for (auto& [key, value] : map) {
-    detail::note_key(f, key, map.key_comp());
-    detail::visit_element(value, f);
+template <detail::OwnStructure T, class F>
+void for_each_tensor(T& structure, F&& f) {
+  if constexpr (std::is_same_v<T, at::Tensor>) {
+    f(structure);
+  } else if constexpr (CapturedValue<T>) {
+    if constexpr (requires { f.value(structure); }) f.value(structure);
+  } else if constexpr (detail::is_a<T, std::optional>) {
+    detail::note_size(f, "optional", structure.has_value() ? 1 : 0);
+    if (structure) for_each_tensor(*structure, f);
+  } else if constexpr (detail::is_a<T, std::vector>) {
+    detail::note_size(f, "vector", structure.size());
+    for (auto& each : structure) detail::visit_element(each, f);
+  } else if constexpr (detail::is_a<T, std::map>) {
+    detail::note_size(f, "map", structure.size());
+    for (auto& each : structure) {
+      if constexpr (requires { f.value(each.first); }) f.value(each.first);
+      detail::visit_element(each.second, f);
+    }
+  } else {
+    std::apply([&](auto&... each) { (detail::visit_element(each, f), ...); }, structure);
   }
-}
-
-template <class A, class B, class F>
-void for_each_tensor(std::pair<A, B>& pair, F&& f) {
-  detail::visit_element(pair.first, f);
-  detail::visit_element(pair.second, f);
-}
-
-template <class... Ts, class F>
-void for_each_tensor(std::tuple<Ts...>& tuple, F&& f) {
-  std::apply([&](Ts&... each) { (detail::visit_element(each, f), ...); }, tuple);
 }
 
 /// A type whose tensors for_each_tensor() finds.
