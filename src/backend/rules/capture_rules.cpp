@@ -22,8 +22,8 @@ constexpr RuleText legacy = {
     "another stream that is not the default"};
 constexpr RuleText unsafe = {
     "this call is potentially unsafe during a capture (it may wait for the device, or change what a replay relies on)",
-    "call it before the capture, or put the calling thread into relaxed mode, or capture in mode `thread` when "
-    "other threads make such calls"};
+    "call it before the capture (the first use of a library: by GraphOptions::warmup, or by running the work once), or "
+    "put the calling thread into relaxed mode, or capture in mode `thread` when other threads make such calls"};
 constexpr RuleText waits = {"a stream that is being captured does not execute, so it cannot be synchronized or queried",
                             "read results after a replay; before the capture, wait for what it needs"};
 constexpr RuleText launches = {
@@ -58,7 +58,9 @@ constexpr RuleText outside = {
     "begin the capture after the wait, or wait with the external flag to make an event wait node"};
 constexpr RuleText waits_for_device = {
     "waiting for the device waits for every stream, and one of them is being captured",
-    "wait before the capture, or wait for single streams and events"};
+    "wait before the capture (the first use of a library: by GraphOptions::warmup, or by running the work once), or "
+    "wait "
+    "for single streams and events"};
 constexpr RuleText legacy_cannot_capture = {"the legacy default stream cannot be captured", "use another stream"};
 constexpr RuleText captures_already = {"the stream takes part in a capture already",
                                        "end that one first, or capture another stream"};
