@@ -47,9 +47,6 @@ struct REPRISE_EXPORT CaptureReport {
     /// Empty if unknown. In a Python program the lines of Python come first.
     std::vector<std::string> stack = {};
     std::size_t times = 1;  ///< how often the same call was made
-    /// The library whose first use the call looks like, for example `cuBLAS`, or `a library or a kernel` if the stack
-    /// is not known: a run before the capture (GraphOptions::warmup) makes the call then. Empty for other calls.
-    std::string first_use = {};
   };
 
   /// Pageable memory of the host that a captured copy reads or writes, at each replay anew.

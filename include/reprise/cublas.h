@@ -221,7 +221,7 @@ class OwnedHandle {
 class CublasHandle {
  public:
   /// A new handle for `device`. In a capture, too, where the first handle of a process may break the captures that are
-  /// underway: the report then names it as the first use of cuBLAS.
+  /// underway: make one before the capture.
   /// \throws UsageError unless it is a CUDA device; CublasError, BackendError
   explicit CublasHandle(Device device = current_device(), const CublasOptions& options = {})
       : handle_(device, options, "cublasCreate") {}

@@ -41,7 +41,6 @@ struct CaptureFindings {
   std::optional<ObservedCall> broken_by = {};   ///< the call that broke it
   std::vector<ObservedCall> refused = {};       ///< calls that failed without breaking it
   std::vector<ObservedCall> not_captured = {};  ///< work that was executed at once
-  std::vector<ObservedCall> prepared = {};      ///< calls that loaded code, or made what is kept, and succeeded
   std::vector<std::string> notes = {};          ///< each a sentence with its full stop
   bool watched = false;                         ///< all calls are: `refused` and `not_captured` are complete
   bool may_copy = true;                         ///< false if no node is known to copy memory, without a look at them

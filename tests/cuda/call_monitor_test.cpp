@@ -30,33 +30,6 @@ TEST_F(CallMonitorTest, ReportsACaptureThatWentWell) {
   EXPECT_THAT(report.not_captured, IsEmpty());
 }
 
-TEST_F(CallMonitorTest, KeepsCallsThatLoadCodeOrAllocateOnTheCapturingThread) {
-  call({"cuModuleLoadData", Kind::other});
-  begin_capture(captured_);
-  monitor_.runtime_begins("cudaMalloc");
-  call({"cuMemAlloc_v2", Kind::other});
-  monitor_.runtime_ends("cudaMalloc", ErrorCode::success);
-  call({"cuFuncSetAttribute", Kind::other});
-  std::thread([&] { call({"cuMemAlloc_v2", Kind::other}); }).join();
-  const std::optional<CaptureFindings> found = monitor_.describe(captured_);
-  ASSERT_TRUE(found);
-  ASSERT_THAT(found->prepared, SizeIs(1));
-  EXPECT_EQ(found->prepared[0].name, "cudaMalloc");
-  EXPECT_EQ(found->prepared[0].driver_name, "cuMemAlloc_v2");
-  EXPECT_FALSE(found->prepared[0].stack.empty());
-  EXPECT_TRUE(found->is_clean());
-}
-
-TEST_F(CallMonitorTest, LooksAtFewOfManyCallsThatAllocate) {
-  begin_capture(captured_);
-  for (int i = 0; i < 100; ++i) call({"cuMemAlloc_v2", Kind::other});
-  std::size_t looked_at = 0;
-  const std::optional<CaptureFindings> found = monitor_.describe(captured_);
-  ASSERT_TRUE(found);
-  for (const CaptureFindings::ObservedCall& each : found->prepared) looked_at += each.times;
-  EXPECT_EQ(looked_at, 32U);
-}
-
 TEST_F(CallMonitorTest, NamesTheCallOfTheRuntimeAndTheDriversThatBrokeACapture) {
   begin_capture(captured_);
   driver_.nodes = 3;

@@ -136,10 +136,6 @@ void ActiveCapture::keep(const CaptureReport& report) {
 }
 
 void ActiveCapture::add_to_report(const backend::CaptureFindings& findings, CapturedGraph& graph) {
-  if (!report_ && !findings.prepared.empty()) {
-    CaptureReport report = describe(findings);
-    if (!report.notes.empty()) report_ = std::move(report);
-  }
   if (graph.notes.empty() && graph.host_accesses.empty()) return;
   if (!report_) report_ = describe(findings);
   report_->host_accesses = std::move(graph.host_accesses);

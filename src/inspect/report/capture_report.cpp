@@ -67,13 +67,6 @@ void add_call(std::string& out, const CaptureReport& report, const CaptureReport
   add_line(out, "call", outcome(call));
   add_line(out, "rule", call.rule);
   add_line(out, "instead", call.advice);
-  if (!call.first_use.empty())
-    add_line(out, "likely",
-             text::format("the first use of {}, which loads code, makes handles and allocates memory{}", call.first_use,
-                          call.capturing_thread
-                              ? "; run the work once before the capture: GraphOptions::warmup = 1, or "
-                                "call the body before capture_begin()"
-                              : ", and may wait for the device; let that thread make it before the capture"));
   std::string thread = call.thread != 0 ? std::to_string(call.thread) : std::string();
   if (!call.capturing_thread)
     thread = text::format("{}, not the one that captures{}", thread.empty() ? "another one" : thread,

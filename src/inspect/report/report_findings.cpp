@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/report/report_findings.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "backend/rules/capture_rules.h"
 #include "backend/rules/reported_call.h"
-#include "inspect/report/first_use.h"
 
 namespace reprise::inspect {
 namespace {
@@ -14,18 +10,16 @@ namespace {
 using Finding = backend::CaptureFindings::ObservedCall;
 
 CaptureReport::Call call_of(const Finding& finding) {
-  CaptureReport::Call call{.name = finding.name,
-                           .driver_name = finding.driver_name,
-                           .result = finding.result,
-                           .rule = backend::rule_text(finding),
-                           .advice = finding.rule != nullptr ? finding.rule->advice : "",
-                           .thread = finding.thread,
-                           .capturing_thread = finding.capturing_thread,
-                           .stream = finding.stream,
-                           .stack = finding.stack,
-                           .times = finding.times};
-  call.first_use = first_use_of(call);
-  return call;
+  return {.name = finding.name,
+          .driver_name = finding.driver_name,
+          .result = finding.result,
+          .rule = backend::rule_text(finding),
+          .advice = finding.rule != nullptr ? finding.rule->advice : "",
+          .thread = finding.thread,
+          .capturing_thread = finding.capturing_thread,
+          .stream = finding.stream,
+          .stack = finding.stack,
+          .times = finding.times};
 }
 
 // No call failed, so there is no rule of the table: the reason is where the work went.
@@ -53,7 +47,6 @@ void add_findings(CaptureReport& report, const backend::CaptureFindings& finding
   for (const Finding& call : findings.refused) report.refused.push_back(call_of(call));
   for (const Finding& call : findings.not_captured) report.not_captured.push_back(missing_work(call));
   report.notes.insert(report.notes.end(), findings.notes.begin(), findings.notes.end());
-  std::ranges::move(first_use_notes(findings.prepared), std::back_inserter(report.notes));
 }
 
 CaptureReport report_of(const backend::CaptureFindings& findings) {

@@ -6,7 +6,6 @@
 
 #include "backend/cuda/monitor/call_traits.h"
 #include "backend/rules/call_stack.h"
-#include "backend/rules/first_use_calls.h"
 #include "backend/rules/reported_call.h"
 
 namespace reprise::backend::cuda {
@@ -124,8 +123,6 @@ void CallMonitor::ends(const DriverCall& call, ErrorCode result) {
     failed_at(call, result);
   else if (call.kind == DriverCall::Kind::work)
     executed(call);
-  else if (call.kind == DriverCall::Kind::other)
-    prepared(call);
 }
 
 void CallMonitor::begun(const DriverCall& call) {
@@ -225,30 +222,6 @@ void CallMonitor::refuse(const FailedCall& failure) {
       call.capturing_thread = call.thread == capture->findings.thread;
       add_call(capture->findings.refused, call);
     }
-}
-
-// A stack takes long, and other code makes such calls as well: only the first ones of a capture are looked at.
-void CallMonitor::prepared(const DriverCall& call) {
-  constexpr std::size_t most = 32;
-  if (!acquires(call.name)) return;
-  const OwnQuery own_query;
-  const std::uint64_t thread = thread_number();
-  Numbers concerned;
-  {
-    const std::scoped_lock lock(mutex_);
-    for (WatchedCapture& capture : captures_)
-      if (capture.findings.thread == thread && !capture.findings.broken_by && !capture.ending &&
-          capture.prepared++ < most)
-        concerned.push_back(capture.number);
-  }
-  if (concerned.empty()) return;
-  const char* const runtime = thread_calls(generation_.load(std::memory_order_relaxed)).runtime;
-  CaptureFindings::ObservedCall found =
-      described_call(runtime != nullptr ? runtime : call.name, call.name, ErrorCode::success, call.stream);
-  found.stack = call_stack();
-  const std::scoped_lock lock(mutex_);
-  for (const std::uint64_t number : concerned)
-    if (WatchedCapture* const capture = find(number)) add_call(capture->findings.prepared, found);
 }
 
 void CallMonitor::executed(const DriverCall& call) {

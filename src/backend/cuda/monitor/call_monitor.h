@@ -104,8 +104,7 @@ class CallMonitor {
     const void* context;
     GraphHandle graph;  ///< alive until the capture is ended
     CaptureFindings findings;
-    std::size_t prepared = 0;  ///< calls that were looked at for a first use
-    bool ending = false;       ///< its end has begun, on some thread: the graph may be destroyed at any moment
+    bool ending = false;  ///< its end has begun, on some thread: the graph may be destroyed at any moment
   };
   using Numbers = std::vector<std::uint64_t>;
 
@@ -115,7 +114,6 @@ class CallMonitor {
   bool ended(const DriverCall& call, ErrorCode result);
   void abandon(const DriverCall& call);
   void executed(const DriverCall& call);
-  void prepared(const DriverCall& call);
   bool broke_a_capture(const FailedCall& failure);
   void refuse(const FailedCall& failure);
 
