@@ -197,7 +197,7 @@ class REPRISE_EXPORT CUDAGraph {
   /// executable. After an update in place nodes and raw handles of this graph stay valid; otherwise they do not.
   ///
   /// Must not run concurrently with replay() of this graph.
-  /// \returns which of the two was done, and what differs from the capture before.
+  /// \returns which of the two was done; for a new executable also why, and what differs from the capture before.
   /// \throws UsageError before a capture, if the graph belongs to a graphed callable, or within a hook of it; what
   ///         capture() throws.
   Recapture recapture(CaptureBody body);

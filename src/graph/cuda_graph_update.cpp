@@ -71,7 +71,7 @@ struct ExecRefused {
 
 }  // namespace
 
-std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other, const Paired& paired) {
+std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   const std::span<CaptureListener*const> mine = listeners.in_order(), theirs = other.listeners.in_order();
   if (mine.size() != theirs.size())
     return UpdateRefusal{UpdateResult::error, nullptr,
@@ -79,8 +79,7 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other, const Pai
   graphs::TemplatePairs pairs(backend(), changes, other.changes, exec != nullptr);
   if (auto refusal = pairs.run(template_graph, other.template_graph)) return refusal;
 
-  if (paired) paired(pairs);
-  std::vector<graphs::NodeAdoption> values = pairs.adoptions();
+  std::vector<graphs::NodeAdoption> values = pairs.take_adoptions();
   std::deque<graphs::NodeImage> made;
   graphs::Adoption adoption{exec, pairs.take_own_nodes(), other.resources.share(), &values, &made};
   std::shared_ptr<graphs::SharedTemplate> source = other.values_of;

@@ -211,14 +211,11 @@ void NodeImage::take_values(const NodeImage& from) noexcept {
   if (others_) others_ = from.others_;
 }
 
-bool NodeImage::same_shape(const NodeImage& other) const noexcept {
-  const LaunchConfig &a = config_, &b = other.config_;
-  return a.grid == b.grid && a.block == b.block && a.shared_bytes == b.shared_bytes && a.cluster == b.cluster &&
-         a.cooperative == b.cooperative && a.programmatic == b.programmatic;
-}
-
 bool NodeImage::same_values(const NodeImage& other) const noexcept {
-  return function_ == other.function_ && same_shape(other) && block_ == other.block_ && copy_ == other.copy_ &&
+  const LaunchConfig &a = config_, &b = other.config_;
+  const bool same_shape = a.grid == b.grid && a.block == b.block && a.shared_bytes == b.shared_bytes &&
+                          a.cluster == b.cluster && a.cooperative == b.cooperative && a.programmatic == b.programmatic;
+  return function_ == other.function_ && same_shape && block_ == other.block_ && copy_ == other.copy_ &&
          set_ == other.set_ && others_.has_value() == other.others_.has_value() &&
          (!others_ || std::visit(SameOthers(), *others_, *other.others_));
 }

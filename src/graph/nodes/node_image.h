@@ -108,8 +108,6 @@ class NodeImage {
   void take_values(const NodeImage& from) noexcept;
   void reserve(const NodeImage& from) { block_.reserve(from.block_.size()); }
 
-  /// True if both are launched alike, as far as they are kernels.
-  bool same_shape(const NodeImage& other) const noexcept;
   /// True if both are of the same node and have the same values. Padding counts.
   bool same_values(const NodeImage& other) const noexcept;
 

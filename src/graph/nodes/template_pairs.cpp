@@ -35,28 +35,17 @@ Edges sorted(const std::vector<backend::Edge>& edges, const std::vector<GraphNod
 
 }  // namespace
 
-std::optional<UpdateRefusal> TemplatePairs::run(GraphHandle own, GraphHandle other) {
-  return pair_graphs({own, other, nullptr, nullptr, nullptr, &prefixes_.emplace_back()});
-}
-
-std::vector<NodeAdoption> TemplatePairs::adoptions() const {
-  std::vector<NodeAdoption> made;
-  made.reserve(changed_.size());
-  for (const Changed& pair : changed_) made.push_back({pair.own.node, pair.other.image});
-  return made;
-}
-
-std::optional<UpdateRefusal> TemplatePairs::pair_graphs(const Level& level) {
+std::optional<UpdateRefusal> TemplatePairs::pair_graphs(GraphHandle own, GraphHandle other,
+                                                        GraphNodeHandle other_node) {
   const Checked runtime(backend_);
   std::vector<GraphNodeHandle> ours, theirs;
-  runtime.graph_nodes(level.own, &ours);
-  runtime.graph_nodes(level.other, &theirs);
+  runtime.graph_nodes(own, &ours);
+  runtime.graph_nodes(other, &theirs);
   if (ours.size() != theirs.size())
-    return UpdateRefusal{
-        UpdateResult::topology_changed, level.other_node,
-        text::format("the {}graph has {} node{}, and {} {}", level.other_node != nullptr ? "child " : "", theirs.size(),
-                     theirs.size() == 1 ? "" : "s", level.other_node != nullptr ? "the one in its place" : "this one",
-                     ours.size())};
+    return UpdateRefusal{UpdateResult::topology_changed, other_node,
+                         text::format("the {}graph has {} node{}, and {} {}", other_node != nullptr ? "child " : "",
+                                      theirs.size(), theirs.size() == 1 ? "" : "s",
+                                      other_node != nullptr ? "the one in its place" : "this one", ours.size())};
   own_nodes_.reserve(own_nodes_.size() + ours.size());
   std::vector<std::pair<const NodeImage*, const NodeImage*>> images;
   images.reserve(ours.size());
@@ -71,8 +60,8 @@ std::optional<UpdateRefusal> TemplatePairs::pair_graphs(const Level& level) {
     own_nodes_.emplace(theirs[i], ours[i]);
   }
   std::vector<backend::Edge> mine_listed, theirs_listed;
-  runtime.graph_edges(level.own, &mine_listed);
-  runtime.graph_edges(level.other, &theirs_listed);
+  runtime.graph_edges(own, &mine_listed);
+  runtime.graph_edges(other, &theirs_listed);
   // The same work is mostly captured in the same order: then sorted numbers of nodes are not needed.
   const bool listed_alike =
       std::ranges::equal(mine_listed, theirs_listed, [&](const backend::Edge& one, const backend::Edge& another) {
@@ -88,24 +77,17 @@ std::optional<UpdateRefusal> TemplatePairs::pair_graphs(const Level& level) {
       return UpdateRefusal{UpdateResult::topology_changed, theirs[at], "the node has other dependencies"};
     }
   }
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    const auto top_of = [](GraphNodeHandle top, GraphNodeHandle node) { return top != nullptr ? top : node; };
-    const Changed pair{{ours[i], top_of(level.own_top, ours[i]), level.own, images[i].first},
-                       {theirs[i], top_of(level.other_top, theirs[i]), level.other, images[i].second},
-                       level.prefix,
-                       i};
-    if (auto refusal = pair_values(pair)) return refusal;
-  }
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    if (auto refusal = pair_values(ours[i], *images[i].first, theirs[i], *images[i].second)) return refusal;
   return std::nullopt;
 }
 
-std::optional<UpdateRefusal> TemplatePairs::pair_values(const Changed& pair) {
-  const NodeImage &from = *pair.own.image, &to = *pair.other.image;
-  GraphNodeHandle const other = pair.other.node;
+std::optional<UpdateRefusal> TemplatePairs::pair_values(GraphNodeHandle own, const NodeImage& from,
+                                                        GraphNodeHandle other, const NodeImage& to) {
   if (to.type() == NodeType::conditional)
     return UpdateRefusal{UpdateResult::not_supported, other,
                          "the kernels that set the condition of a conditional node are bound to their own one"};
-  if (to.type() == NodeType::child_graph) return pair_inner_graphs(pair);
+  if (to.type() == NodeType::child_graph) return pair_inner_graphs(from, other, to);
   if (to.type() == NodeType::memory_allocate || to.type() == NodeType::memory_free)
     return UpdateRefusal{UpdateResult::not_supported, other,
                          "allocation nodes keep the addresses that they were made with"};
@@ -114,7 +96,7 @@ std::optional<UpdateRefusal> TemplatePairs::pair_values(const Changed& pair) {
   if (!from.has_params())
     return UpdateRefusal{UpdateResult::not_supported, other,
                          "the parameters of the node in its place are not known: " + from.unknown()};
-  if (to.own_kernel() != nullptr && !own_.enabled(pair.own.node))
+  if (to.own_kernel() != nullptr && !own_.enabled(own))
     return UpdateRefusal{UpdateResult::not_supported, other,
                          "this kernel is the library's own, which each replay needs, and the node in its place is "
                          "disabled: enable that one before"};
@@ -122,28 +104,24 @@ std::optional<UpdateRefusal> TemplatePairs::pair_values(const Changed& pair) {
       (from.config().cluster != to.config().cluster || from.config().cooperative != to.config().cooperative))
     return UpdateRefusal{UpdateResult::attributes_changed, other,
                          "its cluster, or whether it is cooperative, differs; an executable keeps both"};
-  if (has_executable_ && to.type() == NodeType::memcpy && own_.leaves_device(backend_, pair.own.node, from, to))
+  if (has_executable_ && to.type() == NodeType::memcpy && own_.leaves_device(backend_, own, from, to))
     return UpdateRefusal{UpdateResult::parameters_changed, other,
                          "an end of the copy, which was in memory of a device when the executable was made, is in "
                          "pageable memory"};
-  if (!from.same_values(to)) changed_.push_back(pair);
+  if (!from.same_values(to)) adoptions_.push_back({own, &to});
   return std::nullopt;
 }
 
 // Child graphs, and the bodies of conditional nodes, belong to their nodes, and are changed there.
-std::optional<UpdateRefusal> TemplatePairs::pair_inner_graphs(const Changed& pair) {
-  const NodeImage &own = *pair.own.image, &with = *pair.other.image;
+std::optional<UpdateRefusal> TemplatePairs::pair_inner_graphs(const NodeImage& own, GraphNodeHandle other,
+                                                              const NodeImage& with) {
   if (!own.has_params() || !with.has_params())
-    return UpdateRefusal{UpdateResult::not_supported, pair.other.node, "the driver does not describe the graphs in it"};
+    return UpdateRefusal{UpdateResult::not_supported, other, "the driver does not describe the graphs in it"};
   const std::vector<GraphHandle> our_graphs = own.inner_graphs(), their_graphs = with.inner_graphs();
   if (our_graphs.size() != their_graphs.size())
-    return UpdateRefusal{UpdateResult::topology_changed, pair.other.node, "the node has another number of bodies"};
-  // All in one: a child graph node has one graph, and conditional nodes are refused before.
-  const std::string* const prefix = &prefixes_.emplace_back(pair.number() + ".");
+    return UpdateRefusal{UpdateResult::topology_changed, other, "the node has another number of bodies"};
   for (std::size_t i = 0; i < our_graphs.size(); ++i)
-    if (auto refusal =
-            pair_graphs({our_graphs[i], their_graphs[i], pair.own.top, pair.other.top, pair.other.node, prefix}))
-      return refusal;
+    if (auto refusal = pair_graphs(our_graphs[i], their_graphs[i], other)) return refusal;
   return std::nullopt;
 }
 

@@ -2,7 +2,6 @@
 #include "inspect/diff/graph_differences.h"
 
 #include <algorithm>
-#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -62,28 +61,19 @@ class Differences {
   /// Leaves out words that are addresses in both graphs, or may be.
   void leave_out_addresses() noexcept { with_addresses_ = false; }
 
-  /// \param with_enabled also what is disabled in one of the graphs.
-  std::vector<GraphDifference> run(bool with_enabled) {
+  std::vector<GraphDifference> run() {
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
       compare_work(i);
-      if (with_enabled && is_whole(i)) compare_enabled(i);
+      if (is_whole(i)) compare_enabled(i);
     }
     compare_values();
     compare_dependencies();
-    return take();
-  }
-  /// The same for nodes that do the same work, with the same dependencies.
-  std::vector<GraphDifference> run_values() {
-    compare_values();
-    return take();
-  }
-
- private:
-  std::vector<GraphDifference> take() {
     std::vector<GraphDifference> all;
     for (std::vector<GraphDifference>& of_pair : found_) std::ranges::move(of_pair, std::back_inserter(all));
     return all;
   }
+
+ private:
   GraphDifference& add(DifferenceKind kind, std::size_t pair) {
     GraphDifference& difference = found_[pair].emplace_back();
     difference.kind = kind;
@@ -218,53 +208,24 @@ class Differences {
 }  // namespace
 
 std::vector<GraphDifference> graph_differences(const ComparedGraph& first, const ComparedGraph& second) {
-  return Differences(first, second).run(/*with_enabled=*/true);
+  return Differences(first, second).run();
 }
 
 std::vector<GraphDifference> graph_differences(Impl& first, Impl& second) {
   return graph_differences(ComparedGraph(first), ComparedGraph(second));
 }
 
-GraphDifferences later_differences(Impl& first, Impl& second, const graphs::TemplatePairs& pairs) {
-  using Pair = graphs::TemplatePairs::Changed;
-  const std::span<const Pair> changed = pairs.changed();
-  // With other kernels, other nodes may be the ones that belong together.
-  const auto has_other_kernel = [](const Pair& each) {
-    return each.own.image->function() != each.other.image->function();
-  };
-  // Disabled nodes stay disabled in an update.
-  if (std::ranges::any_of(changed, has_other_kernel))
-    return Differences(ComparedGraph(first), ComparedGraph(second)).run(/*with_enabled=*/false);
-  if (changed.empty()) return {};
-  const auto read = [&](Impl& graph, graphs::TemplatePairs::Place Pair::*which) {
-    return std::make_shared<const ComparedGraph>(graph, changed.size(), [&](std::size_t i) {
-      const Pair& pair = changed[i];
-      const graphs::TemplatePairs::Place& place = pair.*which;
-      return ChosenNode{{.handle = place.node, .top = place.top, .number = pair.number(), .graph = place.graph},
-                        !pair.own.image->same_shape(*pair.other.image)};
-    });
-  };
-  return GraphDifferences([before = read(first, &Pair::own), after = read(second, &Pair::other)] {
-    return Differences(*before, *after).run_values();
-  });
-}
-
 std::vector<ComparedNode> disabled_nodes(Impl& graph, Impl& other) {
   std::vector<GraphNodeHandle> ours, theirs;
   backend::Checked(graph.backend()).graph_nodes(graph.template_graph, &ours);
-  std::vector<std::size_t> disabled;
-  for (std::size_t i = 0; i < ours.size(); ++i)
-    if (!graph.changes.enabled(ours[i])) disabled.push_back(i);
-  if (disabled.empty()) return {};
-  backend::Checked(other.backend()).graph_nodes(other.template_graph, &theirs);
-  const ComparedGraph nodes(other, disabled.size(), [&](std::size_t i) {
-    GraphNodeHandle const node = theirs[disabled[i]];
-    return ChosenNode{
-        {.handle = node, .top = node, .number = std::to_string(disabled[i]), .graph = other.template_graph}};
-  });
-  std::vector<ComparedNode> described;
-  for (std::size_t i = 0; i < disabled.size(); ++i) described.push_back(nodes.describe(i));
-  return described;
+  std::vector<ComparedNode> disabled;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (graph.changes.enabled(ours[i])) continue;
+    if (theirs.empty()) backend::Checked(other.backend()).graph_nodes(other.template_graph, &theirs);
+    if (i < theirs.size())
+      disabled.push_back(described(other, scan_node(other.backend(), theirs[i], theirs[i], std::to_string(i))));
+  }
+  return disabled;
 }
 
 std::string differences_text(std::span<const GraphDifference> differences) {
@@ -343,7 +304,7 @@ std::vector<GraphDifference> inspect::differences_but_for_addresses(const CUDAGr
     const ComparedGraph before(one), after(other);
     Differences differences(before, after);
     differences.leave_out_addresses();
-    return differences.run(/*with_enabled=*/true);
+    return differences.run();
   });
 }
 

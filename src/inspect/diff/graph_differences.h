@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "graph/cuda_graph_impl.h"
-#include "graph/nodes/template_pairs.h"
 #include "inspect/diff/compared_graph.h"
 #include "reprise/detail/export.h"
 #include "reprise/graph_diff.h"
@@ -22,11 +21,6 @@ REPRISE_EXPORT_INTERNAL std::vector<GraphDifference> graph_differences(const Com
 /// As diff(), but for words that are addresses in both graphs, or may be: for graphs that were captured with memory of
 /// their own, of which no allocator knows what it corresponds to.
 std::vector<GraphDifference> differences_but_for_addresses(const CUDAGraph& first, const CUDAGraph& second);
-
-/// The same for two graphs whose nodes are paired, before one of them is changed: values are copied now, and the list
-/// is made when it is first read.
-GraphDifferences later_differences(graphs::GraphAccess::Impl& first, graphs::GraphAccess::Impl& second,
-                                   const graphs::TemplatePairs& pairs);
 
 /// The disabled nodes of a graph, as those in their places in another one of the same shape are described.
 std::vector<ComparedNode> disabled_nodes(graphs::GraphAccess::Impl& graph, graphs::GraphAccess::Impl& other);

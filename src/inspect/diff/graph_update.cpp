@@ -2,11 +2,9 @@
 #include "reprise/graph_diff.h"
 
 #include <algorithm>
-#include <functional>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
@@ -15,38 +13,11 @@
 #include "memory/lifetime/release_queue.h"
 #include "reprise/capture.h"
 #include "reprise/detail/public_call.h"
-#include "support/immortal.h"
 #include "text/format.h"
 
 // CUDAGraph::update() and recapture(), which say what differs.
 
 namespace reprise {
-
-/// The list, once it is made, and what makes it until then.
-struct GraphDifferences::Shared {
-  std::mutex mutex;
-  std::function<List()> make;  // empty: it is made
-  List list;
-};
-
-GraphDifferences::GraphDifferences(List list) : shared_(std::make_shared<Shared>()) {
-  shared_->list = std::move(list);
-}
-
-GraphDifferences::GraphDifferences(std::function<List()> make) : shared_(std::make_shared<Shared>()) {
-  shared_->make = std::move(make);
-}
-
-const GraphDifferences::List& GraphDifferences::list() const {
-  static const support::Immortal<const List> none;
-  if (shared_ == nullptr) return *none;
-  const std::lock_guard lock(shared_->mutex);
-  if (shared_->make) {
-    shared_->list = shared_->make();
-    shared_->make = nullptr;
-  }
-  return shared_->list;
-}
 
 using GraphImpl = graphs::GraphAccess::Impl;
 using graphs::UpdateRefusal;
@@ -134,7 +105,6 @@ void CUDAGraph::update(const CUDAGraph& other) {
           text::format("{}{}: expected a graph of {}, as this one; found one of {}: an executable stays on its device.",
                        call, graphs::of_graph(impl.options.name), impl.device->str(), from.device->str()));
     if (const auto refusal = impl.update_from(from)) refuse_update(call, impl, from, *refusal);
-    impl.log_line("updated in place");
   }
   memory::ReleaseQueue::drain();
 }
@@ -178,7 +148,6 @@ class Replacement {
     graph_.forget_editable();
     result.reason = update(result);
     result.in_place = result.reason.empty();
-    graph_.log_line(result.in_place ? "updated in place" : "not updated in place: ", result.reason);
     if (result.in_place)
       graph_.options = std::move(recaptured_.options);
     else
@@ -199,24 +168,23 @@ class Replacement {
     GraphImpl& b;
   };
 
-  /// Updates in place, and finds what differs; returns why it did not update.
+  /// Updates in place, or finds what differs; returns why it did not update.
   std::string update(Recapture& result) {
     if (graph_.template_graph == nullptr)
       return "The template of the capture before was discarded (GraphOptions::discard_template), and an update needs "
              "it.";
-    if (std::string why = obstacle(); !why.empty()) {
-      result.differences = inspect::graph_differences(graph_, recaptured_);
-      return why;
+    std::string why = obstacle();
+    if (why.empty()) {
+      std::vector<ComparedNode> disabled = inspect::disabled_nodes(graph_, recaptured_);
+      const auto refusal = graph_.update_from(recaptured_);
+      if (!refusal) {
+        result.disabled = std::move(disabled);
+        return "";
+      }
+      why = text::format("An update is not possible, {}.", refusal_text(recaptured_, *refusal));
     }
-    bool paired = false;
-    const auto refusal = graph_.update_from(recaptured_, [&](const graphs::TemplatePairs& pairs) {
-      result.differences = inspect::later_differences(graph_, recaptured_, pairs);
-      result.disabled = inspect::disabled_nodes(graph_, recaptured_);
-      paired = true;
-    });
-    if (refusal) result.disabled.clear();
-    if (!paired) result.differences = inspect::graph_differences(graph_, recaptured_);
-    return refusal ? text::format("An update is not possible, {}.", refusal_text(recaptured_, *refusal)) : "";
+    result.differences = inspect::graph_differences(graph_, recaptured_);
+    return why;
   }
 
   /// Why no update is tried; empty if it is.

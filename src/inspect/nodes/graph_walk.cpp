@@ -50,12 +50,6 @@ void GraphWalk::run(GraphHandle template_graph, std::span<const GraphNodeHandle>
   graph(template_graph, nodes, first, "");
 }
 
-void GraphWalk::visit(ScannedNode place, const Visit& visit) {
-  visit_ = &visit;
-  top_ = place.top;
-  node(place.graph, place.handle, std::move(place.number));
-}
-
 void GraphWalk::graph(GraphHandle within, const std::string& prefix) {
   std::vector<GraphNodeHandle> nodes;
   Checked(backend_).graph_nodes(within, &nodes);

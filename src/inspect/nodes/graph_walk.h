@@ -82,11 +82,6 @@ class REPRISE_EXPORT_INTERNAL GraphWalk {
   void run(GraphHandle template_graph, const Visit& visit);
   /// The same from one of the template's nodes on. \param nodes all of them. \param first its index.
   void run(GraphHandle template_graph, std::span<const GraphNodeHandle> nodes, std::size_t first, const Visit& visit);
-  /// Visits one node, and those in it, whichever are visited else. \param place `handle`, `top`, `number` and `graph`
-  /// of the node.
-  void visit(ScannedNode place, const Visit& visit);
-
-  void reserve(std::size_t nodes) { nodes_.reserve(nodes); }
 
   /// All nodes up to the current one, also those that were not visited.
   const std::vector<ScannedNode>& nodes() const noexcept { return nodes_; }

@@ -26,26 +26,20 @@ class ValueReader {
   ValueReader(backend::Backend& backend, graphs::NodeChanges* known) : walk_(backend, ScannedNodes::all, known) {}
 
   NodeValues run(GraphHandle template_graph) {
-    walk_.run(template_graph, visit_);
-    return take();
-  }
-  NodeValues run(std::size_t count, const ChooseNode& choose) {
-    walk_.reserve(count);
-    found_.values.reserve(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      ChosenNode node = choose(i);
-      with_shape_ = node.with_shape;
-      walk_.visit(std::move(node.place), visit_);
-    }
-    return take();
-  }
-
- private:
-  NodeValues take() {
+    walk_.run(template_graph,
+              [this](const ScannedNode&, const backend::NodeParams& params, const KernelArguments& arguments) {
+                property_ = 0;
+                if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
+                  read(*kernel, arguments);
+                else
+                  std::visit([&](const auto& of_type) { read(of_type); }, params);
+              });
     found_.nodes = walk_.take_nodes();
     found_.omissions = walk_.take_omissions();
     return std::move(found_);
   }
+
+ private:
   NodeValue& add(std::int32_t parameter, std::size_t offset, std::size_t bytes, const void* at) {
     NodeValue& value = found_.values.emplace_back();
     value.node = static_cast<std::uint32_t>(walk_.nodes().size() - 1);
@@ -70,7 +64,7 @@ class ValueReader {
   }
 
   void read(const backend::KernelNodeParams& kernel, const KernelArguments& arguments) {
-    if (with_shape_) read(kernel.config);
+    read(kernel.config);
     if (arguments.own != nullptr) return read_own(*arguments.own, kernel.params);
     for (std::size_t i = 0; i < arguments.list.size(); ++i)
       read_argument(arguments.one_block ? NodeValue::all_arguments : static_cast<std::int32_t>(i), arguments.list[i]);
@@ -194,14 +188,6 @@ class ValueReader {
   void read(const Params& /*params*/) {}
 
   GraphWalk walk_;
-  const GraphWalk::Visit visit_ = [this](const ScannedNode&, const backend::NodeParams& params,
-                                         const KernelArguments& arguments) {
-    property_ = 0;
-    if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
-      read(*kernel, arguments);
-    else
-      std::visit([&](const auto& of_type) { read(of_type); }, params);
-  };
   /// As condition_record() describes them.
   struct Condition {
     const std::uint32_t* flag;
@@ -211,18 +197,12 @@ class ValueReader {
   NodeValues found_;
   std::unordered_map<backend::ConditionalHandle, Condition> conditions_;  // those that were read
   std::uint32_t property_ = 0;  // of the current node: the number of the next one
-  bool with_shape_ = true;      // of kernels: whether it is read
 };
 
 }  // namespace
 
 NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph, graphs::NodeChanges* known) {
   return ValueReader(backend, known).run(template_graph);
-}
-
-NodeValues read_node_values(backend::Backend& backend, std::size_t count, const ChooseNode& choose,
-                            graphs::NodeChanges* known) {
-  return ValueReader(backend, known).run(count, choose);
 }
 
 void find_memory(const Device& device, MempoolId pool, OwnMemory::Allocations allocations, NodeValues& values) {

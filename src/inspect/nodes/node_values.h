@@ -100,16 +100,6 @@ struct NodeValues {
 NodeValues read_node_values(backend::Backend& backend, GraphHandle template_graph,
                             graphs::NodeChanges* known = nullptr);
 
-/// A node of a template, for a comparison of some nodes alone.
-struct ChosenNode {
-  ScannedNode place;       ///< as GraphWalk::visit() takes it
-  bool with_shape = true;  ///< false: the launch shape of a kernel is left out
-};
-/// Reads the values of these nodes alone, which are indexed as `choose` returns them. None has nodes in it.
-using ChooseNode = std::function<ChosenNode(std::size_t index)>;
-NodeValues read_node_values(backend::Backend& backend, std::size_t count, const ChooseNode& choose,
-                            graphs::NodeChanges* known);
-
 /// Looks the words of the values up in all allocators, for NodeValues::addresses and NodeValues::own. Words of loops,
 /// and those attached to generators of a framework, are hidden there: they lie outside of the pool, in other places for
 /// each capture.

@@ -465,7 +465,7 @@ TEST_F(Compare, FindsNothingInAChildThatDrawsAndWasCapturedAgain) {
     EXPECT_TRUE(found.same()) << found.str();
     EXPECT_THAT(found.parameters, IsEmpty()) << found.str();
     EXPECT_THAT(diff(graph_, capture(marked, body)), IsEmpty());
-    EXPECT_THAT(graph_.recapture(body).differences.list(), IsEmpty());
+    EXPECT_THAT(graph_.recapture(body).differences, IsEmpty());
     graph_.replay();
   }
 }

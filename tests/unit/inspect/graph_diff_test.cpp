@@ -257,7 +257,7 @@ TEST_F(GraphDiff, ARecaptureWithAnotherExecutableEnablesDisabledNodes) {
   first_.nodes()[0].set_enabled(false);
   const Recapture result = first_.recapture([&] { add(x_), add(y_); });
   EXPECT_FALSE(result.in_place);
-  EXPECT_THAT(kinds({result.differences.begin(), result.differences.end()}),
+  EXPECT_THAT(kinds(result.differences),
               ::testing::UnorderedElementsAre(DifferenceKind::enabled, DifferenceKind::node_added));
 }
 

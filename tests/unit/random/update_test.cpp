@@ -106,9 +106,9 @@ TEST_P(RandomUpdate, ARecaptureDrawsOn) {
   capture_draws(graph_, x_, generator_, 1);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(replayed(graph_, x_), drawn(twin_));
-    const Recapture result = graph_.recapture([&] { draw(generator_, x_); });
-    EXPECT_TRUE(result.in_place);
-    EXPECT_TRUE(result.differences.empty());
+    const auto body = [&] { draw(generator_, x_); };
+    EXPECT_TRUE(diff(graph_, capture(body)).empty());
+    EXPECT_TRUE(graph_.recapture(body).in_place);
   }
   EXPECT_FALSE(graph_
                    .recapture([&] {

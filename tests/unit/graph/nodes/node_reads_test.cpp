@@ -132,9 +132,7 @@ TEST_P(ReadsOfNodes, RecaptureReadsEachNewNodeOnce) {
 TEST_P(ReadsOfNodes, RecaptureInPlaceQueriesTheEdgesOfBothGraphsOnce) {
   graph_ = captured(5, x_);
   counting().forget_calls();
-  const Recapture result = graph_.recapture([&] { launch_kernels(5, y_); });
-  EXPECT_TRUE(result.in_place);
-  EXPECT_EQ(result.differences.size(), 5U);
+  EXPECT_TRUE(graph_.recapture([&] { launch_kernels(5, y_); }).in_place);
   EXPECT_EQ(counting().calls(Call::graph_edges), 2);
 }
 
