@@ -22,7 +22,7 @@ class WithFakeLibcuda : public ::testing::Test {
   void TearDown() override {
     setenv("LD_LIBRARY_PATH", path_before_.c_str(), 1);
     for (const char* name : {"FAKE_LIBCUDA_VERSION", "FAKE_LIBCUDA_INIT", "FAKE_LIBCUDA_DEVICES", "FAKE_LIBCUDA_LACKS",
-                             "FAKE_LIBCUDA_SHUT_DOWN", "REPRISE_DRIVER_VERSION"})
+                             "FAKE_LIBCUDA_SHUT_DOWN"})
       unsetenv(name);
   }
 

@@ -64,23 +64,16 @@ TEST(RepriseDoctor, ExitsWith0WhereThereIsAUsableGpu) {
 }
 
 TEST(RepriseDoctor, NamesWhatAnOlderDriverLacks) {
-  for (const char* version : {"FAKE_LIBCUDA_VERSION=12040", "REPRISE_DRIVER_VERSION=12.4"}) {
-    const Outcome outcome = with_driver({}, {version});
-    EXPECT_EQ(outcome.exit_code, 0);
-    EXPECT_THAT(outcome.out,
-                AllOf(HasSubstr("12.4"),
-                      HasSubstr("missing    conditional nodes with several bodies: the driver is older than CUDA 12.8\n"
-                                "           disables: if_else"),
-                      HasSubstr("missing    the driver's error log: the driver is older than CUDA 12.9\n"),
-                      HasSubstr("missing    ids of nodes for profilers: the driver is older than CUDA 13.1\n")));
-  }
+  const Outcome outcome = with_driver({}, {"FAKE_LIBCUDA_VERSION=12040"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("12.4"),
+                    HasSubstr("missing    conditional nodes with several bodies: the driver is older than CUDA 12.8\n"
+                              "           disables: if_else"),
+                    HasSubstr("missing    the driver's error log: the driver is older than CUDA 12.9\n"),
+                    HasSubstr("missing    ids of nodes for profilers: the driver is older than CUDA 13.1\n")));
   EXPECT_THAT(with_driver({}, {"FAKE_LIBCUDA_VERSION=12080"}).out,
               AllOf(Not(HasSubstr("conditional nodes")), HasSubstr("error log")));
-}
-
-TEST(RepriseDoctor, NamesAPretendedVersionAndTheRealOne) {
-  EXPECT_THAT(with_driver({}, {"REPRISE_DRIVER_VERSION=12.4"}).out,
-              HasSubstr("driver     CUDA 13.0, treated like 12.4 (REPRISE_DRIVER_VERSION)\n"));
 }
 
 TEST(RepriseDoctor, NamesDevicesThatOwnKernelsHaveNoCodeFor) {
@@ -108,8 +101,7 @@ TEST(RepriseDoctor, ExitsWith1WhereThereIsNoDriverOrNoDevice) {
 TEST(RepriseDoctor, ExitsWith2WhereAGpuCannotBeUsed) {
   for (const Lines& broken :
        {Lines{"FAKE_LIBCUDA_VERSION=12030"}, Lines{"FAKE_LIBCUDA_INIT=803"}, Lines{"FAKE_LIBCUDA_LACKS=cuGraphAddNode"},
-        Lines{"REPRISE_DRIVER_VERSION=new"}, Lines{"FAKE_LIBCUDA_DEVICES=-999"},
-        Lines{"FAKE_LIBCUDA_CONTEXT=2", "FAKE_LIBCUDA_CONTEXT_1=2"}}) {
+        Lines{"FAKE_LIBCUDA_DEVICES=-999"}, Lines{"FAKE_LIBCUDA_CONTEXT=2", "FAKE_LIBCUDA_CONTEXT_1=2"}}) {
     const Outcome outcome = with_driver({}, broken);
     EXPECT_EQ(outcome.exit_code, 2) << broken[0];
     EXPECT_THAT(outcome.out, HasSubstr("result     there is a GPU or a driver that cannot be used\n"));

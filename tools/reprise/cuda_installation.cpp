@@ -61,7 +61,6 @@ CudaInstallation find_cuda() {
   found.unavailable = driver.unavailable;
   found.broken = driver.passes_over;
   found.version = driver.api.version;
-  found.reported = driver.found_version;
   for (int i = 0; driver.unavailable.empty() && i < driver.device_count; ++i)
     found.devices.push_back(describe(driver.api, i));
 #ifdef REPRISE_HAS_CUPTI

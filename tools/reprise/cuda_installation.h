@@ -17,8 +17,7 @@ struct CudaInstallation {
   bool built = true;        ///< the build of reprise has CUDA devices
   std::string unavailable;  ///< why there are no devices, without a full stop; empty if there are
   bool broken = false;      ///< there are devices, and the driver cannot be used
-  int version = 0;          ///< the version of CUDA of the driver in use, as 13000; 0 if there is none
-  int reported = 0;         ///< the version that the driver reports
+  int version = 0;          ///< of CUDA, that the driver reports, as 13000; 0 if there is none
   std::vector<Device> devices = {};
   std::string cupti;              ///< the file of CUPTI
   std::string cupti_unavailable;  ///< why there is none, without a full stop

@@ -55,10 +55,9 @@ struct Findings {
 
 /// All variables of its own that the library reads.
 constexpr std::string_view variables[] = {
-    "REPRISE_DEVICE",       "REPRISE_DRIVER_VERSION", "REPRISE_EXPLAIN",
-    "REPRISE_EXPLAIN_ALL",  "REPRISE_HOST_DEVICES",   "REPRISE_HOST_MEMORY",
-    "REPRISE_HOST_PROTECT", "REPRISE_HOST_RACES",     "REPRISE_HOST_SCHEDULER",
-    "REPRISE_LOG",          "REPRISE_MEMORY_STACKS",
+    "REPRISE_DEVICE",       "REPRISE_EXPLAIN",        "REPRISE_EXPLAIN_ALL",
+    "REPRISE_HOST_DEVICES", "REPRISE_HOST_MEMORY",    "REPRISE_HOST_PROTECT",
+    "REPRISE_HOST_RACES",   "REPRISE_HOST_SCHEDULER", "REPRISE_MEMORY_STACKS",
 };
 
 /// The variables REPRISE_* as they are set, with those that the library does not read. Empty ones count as not set.
@@ -182,19 +181,12 @@ const char* result_text(const Findings& found) {
   }
 }
 
-std::string driver_text(const CudaInstallation& cuda) {
-  if (cuda.version == 0) return "none";
-  if (cuda.version == cuda.reported) return text::format("CUDA {}", version_of(cuda.version));
-  return text::format("CUDA {}, treated like {} (REPRISE_DRIVER_VERSION)", version_of(cuda.reported),
-                      version_of(cuda.version));
-}
-
 void print_text(const Findings& found) {
   const auto line = [](const char* name, const std::string& value) {
     std::printf("%-11s%s\n", name, value.empty() ? "none" : value.c_str());
   };
   line("reprise", REPRISE_VERSION);
-  line("driver", driver_text(found.cuda));
+  line("driver", found.cuda.version != 0 ? "CUDA " + version_of(found.cuda.version) : "");
   for (std::size_t i = 0; i < found.cuda.devices.size(); ++i) {
     const CudaInstallation::Device& device = found.cuda.devices[i];
     line("device", text::format("cuda:{} {}, compute capability {}{}", i, device.name, capability_of(device.capability),

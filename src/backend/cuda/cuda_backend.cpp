@@ -98,10 +98,10 @@ void warn_if_passed_over() {
   if (done.load(std::memory_order_relaxed) || done.exchange(true)) return;
   const cuda::OpenedDriver& driver = cuda::opened_driver();
   if (!driver.passes_over || support::environment("REPRISE_DEVICE").starts_with("host")) return;
-  const bool pretends = !support::environment("REPRISE_DRIVER_VERSION").empty();
-  warn(text::format("The GPUs of this machine are not used: {}. {}; REPRISE_DEVICE=host silences this warning.",
-                    driver.unavailable,
-                    pretends ? "Change or remove REPRISE_DRIVER_VERSION" : "Install a driver that fits"));
+  warn(
+      text::format("The GPUs of this machine are not used: {}. Install a driver that fits; REPRISE_DEVICE=host "
+                   "silences this warning.",
+                   driver.unavailable));
 }
 
 }  // namespace

@@ -3,22 +3,16 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <optional>
-#include <string_view>
 #include <type_traits>
 
 #include "backend/reported_version.h"
 #include "reprise/error.h"
-#include "support/environment.h"
 #include "support/forked.h"
 #include "support/immortal.h"
 #include "text/format.h"
 
 namespace reprise::backend::cuda {
 namespace {
-
-constexpr const char* pretended_version = "REPRISE_DRIVER_VERSION";
 
 std::string failed(const char* call, CUresult result) {
   const auto code = static_cast<ErrorCode>(result);
@@ -41,41 +35,17 @@ bool has_devices(void* library) {
          devices > 0;
 }
 
-/// The version "12.4" as 12040; nullopt if `text` is no version.
-std::optional<int> version_from(std::string_view text) {
-  const std::size_t dot = text.find('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  const auto major = support::whole_number(text.substr(0, dot)), minor = support::whole_number(text.substr(dot + 1));
-  if (!major || !minor || *major > 99 || *minor > 99) return std::nullopt;
-  return static_cast<int>(1000 * *major + 10 * *minor);
-}
-
 /// "; found: CUDA 12.3" for a driver that reports its version.
-std::string version_found(const OpenedDriver& driver) {
-  if (driver.found_version == 0) return {};
-  if (driver.api.version == driver.found_version) return "; found: CUDA " + version_text(driver.found_version);
-  return text::format("; found: CUDA {}, as {} has it instead of {}", version_text(driver.api.version),
-                      pretended_version, version_text(driver.found_version));
-}
-
-/// Determines the versions of the driver: that which it reports, and that which is in use. Returns the reason if that
-/// is not possible.
-std::string find_versions(void* library, OpenedDriver& driver) {
-  driver.found_version = driver.api.version = reported_version(library);
-  const std::string_view pretended = support::environment(pretended_version);
-  if (pretended.empty()) return {};
-  const std::optional<int> version = version_from(pretended);
-  if (!version) return support::unreadable_environment(pretended_version, "a version of CUDA, as 12.4", pretended);
-  driver.api.version = std::min(driver.api.version, *version);
-  return {};
+std::string version_found(const DriverApi& api) {
+  return api.version != 0 ? "; found: CUDA " + version_text(api.version) : std::string();
 }
 
 /// Fills the table; returns the reason if that is not possible.
-std::string find_functions(void* library, OpenedDriver& driver) {
-  DriverApi& api = driver.api;
+std::string find_functions(void* library, DriverApi& api) {
+  api.version = reported_version(library);
   auto* const find = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
   const std::string too_old = text::format("the driver in libcuda.so.1 is older than CUDA {}, which is needed{}",
-                                           version_text(oldest_driver), version_found(driver));
+                                           version_text(oldest_driver), version_found(api));
   if (find == nullptr) return too_old;
   // The version first: an old driver lacks other functions, too, whose names are less helpful.
   if (api.version < oldest_driver) return too_old;
@@ -89,7 +59,7 @@ std::string find_functions(void* library, OpenedDriver& driver) {
   };
   const auto lacks = [&](const char* name) {
     return text::format("the driver in libcuda.so.1 lacks {}, which CUDA {} has and this library needs{}", name,
-                        version_text(oldest_driver), version_found(driver));
+                        version_text(oldest_driver), version_found(api));
   };
 #define REPRISE_CUDA_FIND(name, since) \
   if (!get(#name, since, api.name)) return lacks(#name);
@@ -112,16 +82,16 @@ OpenedDriver open_driver() {
     driver.unavailable = text::format("CUDA's driver could not be opened: {}", why != nullptr ? why : "libcuda.so.1");
     return driver;
   }
-  driver.unavailable = find_versions(library, driver);
-  if (driver.unavailable.empty()) driver.unavailable = find_functions(library, driver);
+  driver.unavailable = find_functions(library, driver.api);
   if (!driver.unavailable.empty()) {
     driver.passes_over = has_devices(library);
     return driver;
   }
   support::watch_forks();
   if (const CUresult result = driver.api.cuInit(0); result != CUDA_SUCCESS) {
-    driver.unavailable = failed("cuInit", result) + text::format("; a driver of CUDA {} or newer is needed{}",
-                                                                 version_text(oldest_driver), version_found(driver));
+    driver.unavailable =
+        failed("cuInit", result) + text::format("; a driver of CUDA {} or newer is needed{}",
+                                                version_text(oldest_driver), version_found(driver.api));
     // A stub stands in for the driver where programs are only linked.
     driver.passes_over = result != CUDA_ERROR_NO_DEVICE && result != CUDA_ERROR_STUB_LIBRARY;
   } else if (const CUresult counted = driver.api.cuDeviceGetCount(&driver.device_count); counted != CUDA_SUCCESS) {

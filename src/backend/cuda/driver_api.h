@@ -159,21 +159,18 @@ struct DriverApi {
   REPRISE_CUDA_OPTIONAL_DRIVER_CALLS(REPRISE_CUDA_OPTIONAL_MEMBER)
 #undef REPRISE_CUDA_OPTIONAL_MEMBER
 
-  /// The version of CUDA that the driver is of, or that REPRISE_DRIVER_VERSION pretends; none newer is in use.
-  int version = 0;
+  int version = 0;  ///< of CUDA, that the driver reports; 0 if it is not known
 };
 
 /// The result of opening the driver.
 struct OpenedDriver {
   DriverApi api;
-  int found_version = 0;  ///< the version of CUDA that the driver itself reports; 0 if it is not known
   int device_count = 0;
   std::string unavailable;   ///< why there are no devices, without a full stop; empty if there are
   bool passes_over = false;  ///< the driver has devices, and cannot be used
 };
 
-/// Opens and initialises the driver at the first call. `REPRISE_DRIVER_VERSION=12.4` makes a newer driver look like one
-/// of that version: no newer function is looked up. It never makes a driver look newer.
+/// Opens and initialises the driver at the first call.
 const OpenedDriver& opened_driver();
 
 }  // namespace reprise::backend::cuda

@@ -19,10 +19,6 @@
 extern "C" int fake_capture_status;
 int fake_capture_status = 0;
 
-/// The newest version that a function was looked up for.
-extern "C" int fake_newest_requested;
-int fake_newest_requested = 0;
-
 /// The code that was loaded last.
 extern "C" const void* fake_loaded_code;
 const void* fake_loaded_code = nullptr;
@@ -199,7 +195,6 @@ extern "C" int cuGetErrorName(int error, const char** name) {
 }
 
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, unsigned long long flags, int*) {
-  if (version > fake_newest_requested) fake_newest_requested = version;
   if (version < 2000 || version > number_from("FAKE_LIBCUDA_VERSION", 13000) || flags != 0) return 1;
   const char* const lacks = std::getenv("FAKE_LIBCUDA_LACKS");
   if (lacks != nullptr && std::strcmp(lacks, name) == 0) return 500;
