@@ -127,14 +127,11 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
   } catch (const Error& error) {
     const Device where = *device;
     const std::string name = options.name;
-    make_empty(error.what());
+    make_empty();
     listeners.add_failure(last_report, error, where, name);
     throw;
-  } catch (const std::exception& error) {
-    make_empty(error.what());
-    throw;
   } catch (...) {
-    make_empty("an exception that is not a std::exception");
+    make_empty();
     throw;
   }
 }
@@ -199,7 +196,6 @@ void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
     changes.captured(captured.may_copy || capture->has_inner_nodes());
     const memory::NodeMemory* const left = listeners.pool().node_memory();
     counted.captured(*device, captured.nodes, left != nullptr ? left->bytes() : 0);
-    log_capture_ended();
     of_executables = std::move(captured.of_executables);
     in_replays = std::move(captured.in_replays);
     may_discard = may_discard && !captured.needs_template;
@@ -256,7 +252,7 @@ bool CUDAGraph::Impl::destroy_template() noexcept {
   return last.use_count() == 1;
 }
 
-void CUDAGraph::Impl::make_empty(const char* error) noexcept {
+void CUDAGraph::Impl::make_empty() noexcept {
   if (support::forked()) [[unlikely]]
     return;
   const CallingListeners calling(*this);
@@ -292,7 +288,6 @@ void CUDAGraph::Impl::make_empty(const char* error) noexcept {
       capture->unwind();
       last_report = capture->take_report();
       capture.reset();
-      log_capture_left(error);
     }
     for (graphs::CaptureListener* const listener : listeners.in_order()) listener->reset();
     hooks.reset();

@@ -31,7 +31,6 @@
 #include "reprise/graph.h"
 
 namespace reprise::graphs {
-class TemplatePairs;
 
 /// \throws UsageError if an enumerator of the options has no name.
 void require_named_options(const GraphOptions& options);
@@ -131,8 +130,7 @@ struct CUDAGraph::Impl {
   template <class Step>
   void or_make_empty(const Step& step);
   /// Drops whatever there is, in any state.
-  /// \param error why a capture that is underway failed, for the log; null if it is abandoned.
-  void make_empty(const char* error = nullptr) noexcept;
+  void make_empty() noexcept;
 
   // --- The end of its life --------------------------------------------------------------------------------------
   /// `graph` is destroyed or assigned to. Defers the destruction of its Impl while calls or hooks use that.
@@ -154,12 +152,10 @@ struct CUDAGraph::Impl {
   }
   /// The executable may have other values than the template: those before an edit.
   bool executable_may_differ() const noexcept { return may_be_edited && exec != nullptr; }
-  using Paired = std::function<void(const graphs::TemplatePairs& pairs)>;
   /// Takes over the work of another graph: values of the template's nodes, the executable if there is one, and what
   /// listeners keep of it. Needs the launch mutexes of both, and templates of one device. Returns why that cannot be;
   /// nothing has changed then, as after an exception.
-  /// \param paired called once the nodes are paired, before anything changes; not if they cannot be paired.
-  std::optional<graphs::UpdateRefusal> update_from(Impl& other, const Paired& paired = {});
+  std::optional<graphs::UpdateRefusal> update_from(Impl& other);
   /// Exchanges all that was captured, with executables, for what another graph has. Neither is in a capture, and
   /// `launch_mutex` is held where a replay may run. Id and hooks stay; a ReplayTimer has no graph any more.
   void exchange_captured(Impl& other) noexcept;
@@ -210,12 +206,6 @@ struct CUDAGraph::Impl {
   void raise_launch(const char* call, const backend::Result& result) const;
   [[noreturn]] void refuse_device(const char* call, const StreamRef& stream) const;
   void upload(const StreamRef& stream);
-
-  // --- The log: cuda_graph_log.cpp ------------------------------------------------------------------------------
-  // Does nothing unless LogLevel::info is logged.
-  void log_capture_ended() const noexcept;                  // while there is a template
-  void log_capture_left(const char* error) const noexcept;  // as make_empty()
-  void log_line(std::string_view what, std::string_view detail = {}) const noexcept;
 
   // --- The nodes: nodes/ ----------------------------------------------------------------------------------------
   /// What views of the graph's nodes refer to, until it is empty.

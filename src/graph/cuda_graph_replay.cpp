@@ -71,7 +71,6 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
   exec = made;
   changes.executable_made(std::move(copies));
   counted.instantiated();
-  log_line("instantiated");
   // The upload may still be running, and then holds on to the executable.
   if ((options.instantiate_flags & InstantiateFlags::upload) != InstantiateFlags::none) in_use_elsewhere = true;
 }

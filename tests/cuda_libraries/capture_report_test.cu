@@ -39,7 +39,7 @@ class FullCaptureReport : public CudaTest {
     work(stream().native());  // loads the kernel
     stream().synchronize();
     options_.report = ReportDetail::full;
-    set_log_sink([](LogLevel, std::string_view) {});  // a capture that leaves something out warns
+    set_log_sink([](std::string_view) {});  // a capture that leaves something out warns
   }
   void TearDown() override { set_log_sink({}); }
 

@@ -87,7 +87,7 @@ Verdict examine(const Program& program, const Device& device, const std::optiona
 }
 
 RaceReports::RaceReports() {
-  set_log_sink([](LogLevel, std::string_view message) {
+  set_log_sink([](std::string_view message) {
     if (message.substr(0, 5) != "race:") {
       std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
       return;

@@ -83,7 +83,7 @@ void run_threads(const CacheOf& cache_of, unsigned seed) {
 }
 
 TEST(StressCaches, EightThreadsWithOneCache) {
-  const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
+  const LogSink before = set_log_sink([](std::string_view) {});
   for (unsigned seed = 0; seed < 6; ++seed) {
     Shared shared(stress_options(seed));
     run_threads([&](unsigned) -> Shared& { return shared; }, seed);
@@ -121,7 +121,7 @@ void drop_results_at_once(GraphCache& cache, int thread) {
 }
 
 TEST(StressCaches, FourThreadsThatDropResultsWhichWorkStillReads) {
-  const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
+  const LogSink before = set_log_sink([](std::string_view) {});
   GraphCache cache({.max_entries = 2, .capture_after = 0});
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back([&, i] { drop_results_at_once(cache, i); });
@@ -131,7 +131,7 @@ TEST(StressCaches, FourThreadsThatDropResultsWhichWorkStillReads) {
 }
 
 TEST(StressCaches, EightThreadsWithACacheEach) {
-  const LogSink before = set_log_sink([](LogLevel, std::string_view) {});
+  const LogSink before = set_log_sink([](std::string_view) {});
   for (unsigned seed = 0; seed < 6; ++seed) {
     std::vector<std::unique_ptr<Shared>> caches;
     for (int i = 0; i < threads_at_once; ++i) caches.push_back(std::make_unique<Shared>(stress_options(seed)));

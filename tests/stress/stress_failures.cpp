@@ -182,7 +182,7 @@ TEST(StressFailures, ManyThreadsLoseNothingWhileCallsFailAtRandom) {
   auto& runtime = *new AccountingBackend(default_device().backend());  // devices live until the process ends
   const Device device(runtime);
   std::atomic<int> warnings{0}, failed{0};
-  const LogSink previous = set_log_sink([&](LogLevel, std::string_view) { ++warnings; });
+  const LogSink previous = set_log_sink([&](std::string_view) { ++warnings; });
   std::barrier all_there(thread_count);
   std::barrier all_done(thread_count, [&]() noexcept { runtime.heal(); });
   std::vector<std::thread> threads;

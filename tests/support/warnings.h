@@ -13,10 +13,7 @@ namespace reprise::test {
 /// Collects the warnings of the library. Read only while no thread can warn.
 class Warnings {
  public:
-  Warnings()
-      : previous_(set_log_sink([this](LogLevel level, std::string_view text) {
-          if (level == LogLevel::warning) texts_.emplace_back(text);
-        })) {}
+  Warnings() : previous_(set_log_sink([this](std::string_view text) { texts_.emplace_back(text); })) {}
   ~Warnings() { set_log_sink(std::move(previous_)); }
   Warnings(const Warnings&) = delete;
   Warnings& operator=(const Warnings&) = delete;

@@ -211,7 +211,7 @@ TEST_F(CublasHandles, ThatCannotBeMadeSayWhyAndLeaveTheThreadAsItWas) {
 
 TEST_F(CublasHandles, ThatCannotBeDestroyedWarn) {
   std::vector<std::string> warnings;
-  const LogSink before = set_log_sink([&](LogLevel, std::string_view text) { warnings.emplace_back(text); });
+  const LogSink before = set_log_sink([&](std::string_view text) { warnings.emplace_back(text); });
   {
     const CublasHandle blas;
     fake_.answer = CUBLAS_STATUS_INTERNAL_ERROR;

@@ -278,7 +278,7 @@ TEST_F(FailingDevice, MakesRoomWhenTheTemplateAllowsOneExecutable) {
 TEST_F(FailingDevice, WhatFailsInResetIsReportedAsAWarning) {
   static std::vector<std::string>& warnings = *new std::vector<std::string>;
   warnings.clear();
-  const LogSink previous = set_log_sink([](LogLevel, std::string_view text) { warnings.emplace_back(text); });
+  const LogSink previous = set_log_sink([](std::string_view text) { warnings.emplace_back(text); });
   capture_increment(graph_, x_);
   graph_.replay();
   EXPECT_EQ(first(x_), 1);

@@ -167,8 +167,7 @@ TEST_F(HostDeviceProcess, AGraphOfADeviceThatFailedIsDestroyedWithoutWaitingForI
   expect_true_in_own_process([] {
     const Device device = Device::parse("host");
     static bool waited = false;
-    set_log_sink(
-        [](LogLevel, std::string_view text) { waited |= text.find("did not release") != std::string_view::npos; });
+    set_log_sink([](std::string_view text) { waited |= text.find("did not release") != std::string_view::npos; });
     {
       Buffer<int> x(std::vector<int>{0}, device.default_stream());
       CUDAGraph g;

@@ -140,7 +140,7 @@ TEST(ForkedChild, EndsWithWhatItInheritedWithoutAWordOrAWait) {
   auto busy = std::make_unique<Busy>(gate);
   EXPECT_EQ(code_of_child([&] {
               static int warnings = 0;
-              set_log_sink([](LogLevel, std::string_view) { ++warnings; });
+              set_log_sink([](std::string_view) { ++warnings; });
               held.reset();
               busy.reset();
               release_finished_graphs();

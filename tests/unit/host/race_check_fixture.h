@@ -51,7 +51,7 @@ inline std::atomic<int> reports{0};
 inline void expect_reports(int expected, void (*body)(), const char* text = "", int devices = 1, bool check = true) {
   const auto run = [&] {
     reprise::test::set_host_environment({.check_races = check}, devices);
-    set_log_sink([](LogLevel, std::string_view message) {
+    set_log_sink([](std::string_view message) {
       ++reports;
       std::fprintf(stderr, "%.*s\n", static_cast<int>(message.size()), message.data());
     });

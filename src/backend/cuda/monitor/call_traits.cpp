@@ -2,13 +2,21 @@
 #include "backend/cuda/monitor/call_traits.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "backend/rules/cuda_calls.h"
-#include "backend/rules/first_use_calls.h"
 #include "backend/rules/reported_call.h"
 
 namespace reprise::backend::cuda {
+namespace {
+
+bool begins_with_one_of(std::string_view name, std::span<const std::string_view> beginnings) noexcept {
+  return std::ranges::any_of(beginnings, [&](std::string_view each) { return name.starts_with(each); });
+}
+
+}  // namespace
+
 const CaptureRule* rule_of_failure(const char* driver_name, ErrorCode result, bool on_capture) noexcept {
   const auto call_class = class_of(std::string_view(driver_name));
   const auto has_this_code = [&](const CaptureRule& rule) { return rule.result == result; };
