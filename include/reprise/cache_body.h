@@ -16,6 +16,7 @@
 
 #include "reprise/cache_key.h"
 #include "reprise/cache_result.h"
+#include "reprise/detail/buffer_results.h"
 #include "reprise/detail/export.h"
 #include "reprise/device_view.h"
 #include "reprise/memory.h"
@@ -112,63 +113,14 @@ struct Call {
   Lengths lengths;
 };
 
-/// Buffers that a body returns, and what a call returns instead.
+/// What a call returns instead of the buffers of its body.
 template <class Returned>
-struct ResultsOf {
-  static_assert(!sizeof(Returned),
-                "the body of a GraphCache returns nothing, a Buffer, or a std::vector, std::array, std::tuple or "
-                "std::pair of buffers");
-};
-template <>
-struct ResultsOf<void> {
-  static void make(const Outcome&, const Lengths&) noexcept {}
-};
-template <class T>
-struct ResultsOf<Buffer<T>> {
-  static void list(const Buffer<T>& buffer, const Lengths& lengths, std::vector<ResultMemory>& memory) {
-    check_rows("result", memory.size(), buffer.size(), lengths.padded);
-    memory.push_back({buffer.data(), buffer.size_bytes()});
-  }
-  static CacheResult<T> make(const Outcome& outcome, const Lengths& lengths, std::size_t number = 0) {
-    return {outcome, number, lengths};
-  }
-};
-template <class T>
-struct ResultsOf<std::vector<Buffer<T>>> {
-  static void list(const std::vector<Buffer<T>>& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {
-    for (const Buffer<T>& each : buffers) ResultsOf<Buffer<T>>::list(each, lengths, memory);
-  }
-  static std::vector<CacheResult<T>> make(const Outcome& outcome, const Lengths& lengths) {
-    std::vector<CacheResult<T>> results;
-    for (std::size_t i = 0; i < outcome.count(); ++i)
-      results.push_back(ResultsOf<Buffer<T>>::make(outcome, lengths, i));
-    return results;
-  }
-};
-/// Results of a tuple, a pair or an array; `Made` is the same container of results.
-template <class Made, class Buffers>
-struct ResultsOfTuple {
-  static void list(const Buffers& buffers, const Lengths& lengths, std::vector<ResultMemory>& memory) {
-    const auto add = [&]<class T>(const Buffer<T>& each) { ResultsOf<Buffer<T>>::list(each, lengths, memory); };
-    std::apply([&](const auto&... each) { (add(each), ...); }, buffers);
-  }
-  static Made make(const Outcome& outcome, const Lengths& lengths) {
-    return make(outcome, lengths, std::make_index_sequence<std::tuple_size_v<Buffers>>());
-  }
-
- private:
-  template <std::size_t... I>
-  static Made make(const Outcome& outcome, const Lengths& lengths, std::index_sequence<I...>) {
-    return {ResultsOf<std::tuple_element_t<I, Buffers>>::make(outcome, lengths, I)...};
-  }
-};
-template <class... T>
-struct ResultsOf<std::tuple<Buffer<T>...>> : ResultsOfTuple<std::tuple<CacheResult<T>...>, std::tuple<Buffer<T>...>> {};
-template <class A, class B>
-struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>>
-    : ResultsOfTuple<std::pair<CacheResult<A>, CacheResult<B>>, std::pair<Buffer<A>, Buffer<B>>> {};
-template <class T, std::size_t N>
-struct ResultsOf<std::array<Buffer<T>, N>> : ResultsOfTuple<std::array<CacheResult<T>, N>, std::array<Buffer<T>, N>> {};
+auto results_of(const Outcome& outcome, const Lengths& lengths) {
+  if constexpr (!std::is_void_v<Returned>)
+    return results_detail::make<CacheResult, Returned>(
+        outcome.count(),
+        [&]<class T>(std::type_identity<T>, std::size_t number) { return CacheResult<T>(outcome, number, lengths); });
+}
 
 /// The body of a padded call, which takes the padded length first.
 template <class F>
@@ -210,7 +162,9 @@ template <class F, class... T>
 class BodyOf final : public Body {
  public:
   using Returned = std::invoke_result_t<F&, DeviceView<T>...>;
-  using Results = ResultsOf<Returned>;
+  static_assert(std::is_void_v<Returned> || results_detail::BufferResults<Returned>,
+                "the body of a GraphCache returns nothing, a Buffer, or a std::vector, std::array, std::tuple or "
+                "std::pair of buffers");
 
   explicit BodyOf(F& function) noexcept : Body(identity_of(function)), function_(function) {}
   BodyResults run(std::span<const InputMemory> inputs, const Lengths& lengths) const override {
@@ -234,7 +188,10 @@ class BodyOf final : public Body {
       auto returned = std::make_shared<Returned>(
           std::invoke(function_, DeviceView<T>(static_cast<T*>(inputs[I].data), inputs[I].bytes / sizeof(T))...));
       BodyResults results;
-      Results::list(*returned, lengths, results.memory);
+      results_detail::for_each(*returned, [&](const auto& buffer) {
+        check_rows("result", results.memory.size(), buffer.size(), lengths.padded);
+        results.memory.push_back({buffer.data(), buffer.size_bytes()});
+      });
       results.owner = std::move(returned);
       return results;
     }

@@ -18,6 +18,7 @@ namespace reprise {
 template <class T>
 class DeviceView {
  public:
+  using element_type = T;
   using value_type = std::remove_const_t<T>;
 
   DeviceView() = default;  ///< of nothing
@@ -46,6 +47,7 @@ class DeviceView {
 template <class T>
 class PaddedInput {
  public:
+  using element_type = T;
   using value_type = std::remove_const_t<T>;
   static_assert(std::is_trivially_copyable_v<value_type> && sizeof(T) <= 8 && std::has_single_bit(sizeof(T)),
                 "a value that fills up rows has 1, 2, 4 or 8 bytes");
@@ -78,18 +80,6 @@ struct InputOf<PaddedInput<T>> {
   using type = PaddedInput<T>;
 };
 
-/// The type of the values that an input views, const if they are only read.
-template <class Input>
-struct ValuesOf;
-template <class T>
-struct ValuesOf<DeviceView<T>> {
-  using type = T;
-};
-template <class T>
-struct ValuesOf<PaddedInput<T>> {
-  using type = T;
-};
-
 /// The view of an input.
 template <class T>
 auto view_of(const T& input) {
@@ -109,7 +99,7 @@ DeviceView<T> inout(Buffer<T>& buffer) noexcept {
 template <class Memory>
 auto padded_with(const Memory& input, typename decltype(cache_detail::view_of(input))::value_type value) {
   using View = decltype(cache_detail::view_of(input));
-  return PaddedInput<typename cache_detail::ValuesOf<View>::type>(cache_detail::view_of(input), value);
+  return PaddedInput<typename View::element_type>(cache_detail::view_of(input), value);
 }
 
 /// An input of GraphCache::run_padded() without rows, such as the true length, or weights: the body gets it as it is,
@@ -117,7 +107,7 @@ auto padded_with(const Memory& input, typename decltype(cache_detail::view_of(in
 template <class Memory>
 auto not_padded(const Memory& input) {
   using View = decltype(cache_detail::view_of(input));
-  return PaddedInput<typename cache_detail::ValuesOf<View>::type>(cache_detail::view_of(input), std::nullopt);
+  return PaddedInput<typename View::element_type>(cache_detail::view_of(input), std::nullopt);
 }
 
 /// The inputs of a call of a GraphCache, for its body: a Buffer as memory that is only read, `inout(buffer)` as memory

@@ -7,12 +7,12 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
+#include "reprise/detail/buffer_results.h"
 #include "reprise/detail/export.h"
 #include "reprise/detail/function_object.h"
 #include "reprise/device.h"
@@ -40,64 +40,6 @@ struct Result {
 /// \throws UsageError unless there are as many buffers of the same sizes, on the same device; BackendError.
 REPRISE_EXPORT void copy_results(std::span<const Result> fixed, std::span<const Result> returned,
                                  const StreamRef& stream);
-
-/// Results of a type: what they are, and memory for as many.
-template <class Returned>
-struct ResultsOf;
-template <class T>
-struct ResultsOf<Buffer<T>> {
-  static void list(const Buffer<T>& buffer, std::vector<Result>& results) {
-    const std::optional<Device> device = buffer.data() != nullptr ? std::optional(buffer.device()) : std::nullopt;
-    results.push_back({buffer.data(), buffer.size(), sizeof(T), &typeid(T), device});
-  }
-  static Buffer<T> make(std::span<const Result> like, const StreamRef& stream, std::size_t number = 0) {
-    return like[number].count == 0 ? Buffer<T>() : Buffer<T>(like[number].count, stream);
-  }
-};
-template <class T>
-struct ResultsOf<std::vector<Buffer<T>>> {
-  static void list(const std::vector<Buffer<T>>& buffers, std::vector<Result>& results) {
-    for (const Buffer<T>& each : buffers) ResultsOf<Buffer<T>>::list(each, results);
-  }
-  static std::vector<Buffer<T>> make(std::span<const Result> like, const StreamRef& stream) {
-    std::vector<Buffer<T>> made;
-    for (std::size_t i = 0; i < like.size(); ++i) made.push_back(ResultsOf<Buffer<T>>::make(like, stream, i));
-    return made;
-  }
-};
-template <class... T>
-struct ResultsOf<std::tuple<Buffer<T>...>> {
-  template <class Tuple>
-  static void list(const Tuple& buffers, std::vector<Result>& results) {
-    std::apply([&](const auto&... each) { (ResultsOf<Buffer<T>>::list(each, results), ...); }, buffers);
-  }
-  static std::tuple<Buffer<T>...> make(std::span<const Result> like, const StreamRef& stream) {
-    return make(like, stream, std::index_sequence_for<T...>());
-  }
-
- private:
-  template <std::size_t... I>
-  static std::tuple<Buffer<T>...> make(std::span<const Result> like, const StreamRef& stream,
-                                       std::index_sequence<I...>) {
-    return {ResultsOf<Buffer<T>>::make(like, stream, I)...};
-  }
-};
-template <class A, class B>
-struct ResultsOf<std::pair<Buffer<A>, Buffer<B>>> {
-  static void list(const std::pair<Buffer<A>, Buffer<B>>& buffers, std::vector<Result>& results) {
-    ResultsOf<Buffer<A>>::list(buffers.first, results);
-    ResultsOf<Buffer<B>>::list(buffers.second, results);
-  }
-  static std::pair<Buffer<A>, Buffer<B>> make(std::span<const Result> like, const StreamRef& stream) {
-    return {ResultsOf<Buffer<A>>::make(like, stream, 0), ResultsOf<Buffer<B>>::make(like, stream, 1)};
-  }
-};
-
-/// Buffers, or structures of them.
-template <class Returned>
-concept BufferResults = requires {
-  sizeof(ResultsOf<Returned>);
-};
 
 /// Calls a function that takes nothing, a StreamRef or a `cudaStream_t`.
 template <class F>
@@ -138,10 +80,10 @@ class REPRISE_EXPORT Function {
 template <class F, class Returned = ReturnedBy<F>>
 class FunctionOf final : public Function {
   static_assert(
-      BufferResults<Returned>,
-      "an eager part returns nothing, a Buffer, or a std::vector, std::tuple or std::pair of buffers: a value "
-      "of the host would be that of the capture in every replay; tensors are copied to others that were "
-      "made before the capture");
+      results_detail::BufferResults<Returned>,
+      "an eager part returns nothing, a Buffer, or a std::vector, std::array, std::tuple or std::pair of buffers: a "
+      "value of the host would be that of the capture in every replay; tensors are copied to others that were made "
+      "before the capture");
 
  public:
   template <class From>
@@ -149,9 +91,7 @@ class FunctionOf final : public Function {
 
   void run(const StreamRef& stream) override { returned_.emplace(eager_detail::call(function_.get(), stream)); }
   void copy_results(const StreamRef& stream) override {
-    std::vector<Result> returned;
-    ResultsOf<Returned>::list(*returned_, returned);
-    eager_detail::copy_results(fixed_, returned, stream);
+    eager_detail::copy_results(fixed_, listed(*returned_), stream);
     returned_.reset();
   }
   void drop_results() noexcept override { returned_.reset(); }
@@ -159,14 +99,25 @@ class FunctionOf final : public Function {
 
   /// Memory for results like those of the first run, which later ones are copied to.
   Returned make_fixed(const StreamRef& stream) {
-    std::vector<Result> first;
-    ResultsOf<Returned>::list(*returned_, first);
-    Returned made = ResultsOf<Returned>::make(first, stream);
-    ResultsOf<Returned>::list(made, fixed_);
+    const std::vector<Result> first = listed(*returned_);
+    Returned made =
+        results_detail::make<Buffer, Returned>(first.size(), [&]<class T>(std::type_identity<T>, std::size_t number) {
+          return first[number].count == 0 ? Buffer<T>() : Buffer<T>(first[number].count, stream);
+        });
+    fixed_ = listed(made);
     return made;
   }
 
  private:
+  static std::vector<Result> listed(const Returned& returned) {
+    std::vector<Result> results;
+    results_detail::for_each(returned, [&]<class T>(const Buffer<T>& buffer) {
+      const std::optional<Device> device = buffer.data() != nullptr ? std::optional(buffer.device()) : std::nullopt;
+      results.push_back({buffer.data(), buffer.size(), sizeof(T), &typeid(T), device});
+    });
+    return results;
+  }
+
   FunctionObject<F> function_;
   std::optional<Returned> returned_;
   std::vector<Result> fixed_;

@@ -183,7 +183,7 @@ class REPRISE_EXPORT GraphCache {
   template <class... Input, class F>
   auto run_padded(const CacheKey& key, std::size_t length, const std::tuple<Input...>& inputs, F&& body) {
     const cache_detail::Lengths lengths{length, padded_length(length)};
-    return run_lengths<typename cache_detail::ValuesOf<Input>::type...>(
+    return run_lengths<typename Input::element_type...>(
         CacheKey(key).add(lengths.padded), inputs,
         cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
   }
@@ -206,7 +206,7 @@ class REPRISE_EXPORT GraphCache {
   template <class... Input, class F>
   bool capture_padded(const CacheKey& key, std::size_t length, const std::tuple<Input...>& inputs, F&& body) {
     const cache_detail::Lengths lengths{length, padded_length(length)};
-    return capture_lengths<typename cache_detail::ValuesOf<Input>::type...>(
+    return capture_lengths<typename Input::element_type...>(
         CacheKey(key).add(lengths.padded), inputs,
         cache_detail::PaddedBody<std::remove_reference_t<F>>{body, lengths.padded}, lengths);
   }
@@ -237,7 +237,7 @@ class REPRISE_EXPORT GraphCache {
     const cache_detail::BodyOf<std::remove_reference_t<F>, T...> typed(body);
     const auto memory = cache_detail::memory_of(inputs, lengths);
     const cache_detail::Call call{key, memory, typed, lengths};
-    return decltype(typed)::Results::make(run_call(call), lengths);
+    return cache_detail::results_of<typename decltype(typed)::Returned>(run_call(call), lengths);
   }
   template <class... T, class Inputs, class F>
   bool capture_lengths(const CacheKey& key, const Inputs& inputs, F&& body, const cache_detail::Lengths& lengths) {

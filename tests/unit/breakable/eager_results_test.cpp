@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -61,6 +62,8 @@ TEST(ResultsOfEagerParts, MayBeSeveralBuffersOfSeveralTypes) {
     launch(3, graphs::test::Add{}, y.data(), 1, std::size_t{3});
     const auto pair = eager([] { return std::pair(filled(1, 5), Buffer<int>()); });
     EXPECT_TRUE(pair.second.empty());
+    const auto array = eager([] { return std::array{filled(1, 5), filled(2, 6)}; });
+    EXPECT_EQ(array[1].size(), 2u);
   });
   graph.replay();
   EXPECT_EQ(read(y), std::vector<int>(3, 5));
