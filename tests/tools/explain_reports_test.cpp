@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include "reprise/error.h"
-#include "tests/support/warnings.h"
 
 namespace reprise::tools::test {
 namespace {
@@ -81,7 +80,7 @@ TEST_F(ExplainTest, AddsToWhatIsThere) {
 }
 
 TEST_F(ExplainTest, WritesToStandardError) {
-  request_.output = "stderr";
+  request_.file = "";
   ::testing::internal::CaptureStderr();
   explain(request_, broken_report());
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "reprise explain: " + broken_report().str() + "\n");
@@ -89,7 +88,7 @@ TEST_F(ExplainTest, WritesToStandardError) {
 
 TEST_F(ExplainTest, WritesToStandardErrorWhatItsFileDoesNotTake) {
   for (const char* file : {"/dev/full", "/nowhere/reports"}) {
-    request_.output = file;
+    request_.file = file;
     ::testing::internal::CaptureStderr();
     explain(request_, broken_report());
     EXPECT_THAT(::testing::internal::GetCapturedStderr(), EndsWith("reprise explain: " + broken_report().str() + "\n"));
@@ -112,27 +111,15 @@ TEST_F(ExplainTest, WarnsOnceThatAFileCannotBeWritten) {
             EndsWith(report + report)));
 }
 
-/// The output that REPRISE_EXPLAIN=value requests; "none" if nothing is.
-std::string output_with(const char* value) {
-  setenv("REPRISE_EXPLAIN", value, 1);
-  const auto request = explain_request();
+TEST_F(ExplainTest, IsRequestedByTheEnvironment) {
+  EXPECT_EQ(explain_request().file, "");
+  setenv("REPRISE_EXPLAIN", "/tmp/reports", 1);
+  setenv("REPRISE_EXPLAIN_ALL", "1", 1);
+  EXPECT_EQ(explain_request().file, "/tmp/reports");
+  EXPECT_TRUE(explain_request().all);
   unsetenv("REPRISE_EXPLAIN");
-  return request ? request->output : "none";
-}
-
-TEST_F(ExplainTest, TakesAPathOnlyForAFile) {
-  EXPECT_EQ(output_with("stderr"), "stderr");
-  EXPECT_EQ(output_with("1"), "stderr");
-  EXPECT_EQ(output_with("0"), "none");
-  EXPECT_EQ(output_with(""), "none");
-  EXPECT_EQ(output_with("./reports"), "./reports");
-  EXPECT_EQ(output_with("/tmp/reports"), "/tmp/reports");
-  const reprise::test::Warnings warnings;
-  for (const char* value : {"yes", "reports.txt"}) EXPECT_EQ(output_with(value), "stderr");
-  EXPECT_THAT(
-      warnings.texts(),
-      ::testing::ElementsAre("the environment variable REPRISE_EXPLAIN should be 1, `stderr` for the same, 0, or "
-                             "the path of a file, with a slash, but it is \"yes\": reports go to standard error"));
+  unsetenv("REPRISE_EXPLAIN_ALL");
+  EXPECT_FALSE(explain_request().all);
 }
 
 }  // namespace

@@ -35,40 +35,30 @@ int append(const std::string& path, std::string_view text) {
   return failed;
 }
 
-// Writes to the output of the request, or to standard error if its file cannot be written.
+// Writes to the file of the request, or to standard error if there is none or it cannot be written.
 void write_output(const ExplainRequest& request, std::string_view text) {
-  if (request.output != "stderr") {
-    const int failed = append(request.output, text);
+  if (!request.file.empty()) {
+    const int failed = append(request.file, text);
     if (failed == 0) return;
     static std::atomic_flag warned;
     if (!warned.test_and_set())
       warn(text::format("the file of REPRISE_EXPLAIN, \"{}\", cannot be written ({}): its reports go to standard error",
-                        request.output, std::strerror(failed)));
+                        request.file, std::strerror(failed)));
   }
   write_all(STDERR_FILENO, text);
 }
 
-std::string output_of(std::string_view value) {
-  constexpr const char* name = "REPRISE_EXPLAIN";
-  if (value == "1") return "stderr";
-  if (value.find('/') == std::string_view::npos && value != "stderr") {
-    support::warn_unreadable_environment(name, explain_outputs, value, "reports go to standard error");
-    return "stderr";
-  }
-  return std::string(value);
+// True if the capture gave a graph in which nothing is missing.
+bool went_well(const CaptureReport& report) noexcept {
+  return report.code == ErrorCode::success && !report.broken_by && report.refused.empty() &&
+         report.not_captured.empty();
 }
 
 }  // namespace
 
-std::optional<ExplainRequest> explain_request() {
-  const std::string_view output = support::trusted_environment("REPRISE_EXPLAIN");
-  if (output.empty() || output == "0") return std::nullopt;
-  return ExplainRequest{output_of(output), support::environment_flag("REPRISE_EXPLAIN_ALL")};
-}
-
-bool went_well(const CaptureReport& report) noexcept {
-  return report.code == ErrorCode::success && !report.broken_by && report.refused.empty() &&
-         report.not_captured.empty();
+ExplainRequest explain_request() {
+  return {std::string(support::trusted_environment("REPRISE_EXPLAIN")),
+          support::environment_flag("REPRISE_EXPLAIN_ALL")};
 }
 
 void explain(const ExplainRequest& request, const CaptureReport& report) noexcept try {

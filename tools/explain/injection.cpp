@@ -15,8 +15,7 @@ namespace {
 
 void watch() {
   using namespace reprise;
-  // Run by hand, without the command `reprise`, the reports go to standard error.
-  const tools::ExplainRequest request = tools::explain_request().value_or(tools::ExplainRequest{"stderr"});
+  const tools::ExplainRequest request = tools::explain_request();
   backend::cuda::on_watched_capture(
       [request](const backend::CaptureFindings& findings) { tools::explain(request, inspect::report_of(findings)); });
   std::string why;

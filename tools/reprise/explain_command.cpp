@@ -58,7 +58,7 @@ int explain(const ExplainOptions& options) {
       return 2;
     }
   }
-  set("REPRISE_EXPLAIN", file.empty() ? "stderr" : file);
+  set("REPRISE_EXPLAIN", file);
   set("REPRISE_EXPLAIN_ALL", options.all ? "1" : "0");
   const fs::path library = find_library();
   if (library.empty()) {

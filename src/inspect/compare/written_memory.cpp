@@ -119,13 +119,12 @@ std::vector<NodeWork> read_work(const ComparedGraph& graph) {
   std::vector<NodeWork> work(graph.values.nodes.size());
   std::vector<std::optional<backend::ConditionalHandle>> condition_of(work.size());
   GraphWalk walk(impl.backend(), ScannedNodes::all, &impl.changes);
-  walk.run(impl.template_graph,
-           [&](const ScannedNode&, const backend::NodeParams& params, const KernelArguments& arguments) {
-             const std::size_t index = walk.nodes().size() - 1;
-             work[index] = work_of(params, arguments);
-             if (const auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params))
-               condition_of[index] = conditional->handle;
-           });
+  walk.run(impl.template_graph, [&](const backend::NodeParams& params, const KernelArguments& arguments) {
+    const std::size_t index = walk.nodes().size() - 1;
+    work[index] = work_of(params, arguments);
+    if (const auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params))
+      condition_of[index] = conditional->handle;
+  });
   const std::vector<std::size_t> conditional = conditional_around(graph.values.nodes);
   for (std::size_t i = 0; i < work.size(); ++i) {
     if (!impl.changes.enabled(graph.values.nodes[i].handle)) work[i].runs = false;

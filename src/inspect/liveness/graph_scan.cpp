@@ -6,7 +6,6 @@
 #include <tuple>
 #include <variant>
 
-#include "backend/check.h"
 #include "inspect/nodes/node_text.h"
 
 namespace reprise::inspect {
@@ -19,14 +18,13 @@ class Scanner {
  public:
   Scanner(Backend& backend, ScannedNodes which, graphs::NodeChanges* known) : walk_(backend, which, known) {}
 
-  GraphScan run(GraphHandle template_graph, std::span<const GraphNodeHandle> nodes, std::size_t first) {
-    walk_.run(template_graph, nodes, first,
-              [&](const ScannedNode&, const backend::NodeParams& params, const KernelArguments& arguments) {
-                if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
-                  read(*kernel, arguments);
-                else
-                  std::visit([&](const auto& of_type) { read(of_type); }, params);
-              });
+  GraphScan run(GraphHandle template_graph) {
+    walk_.run(template_graph, [&](const backend::NodeParams& params, const KernelArguments& arguments) {
+      if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
+        read(*kernel, arguments);
+      else
+        std::visit([&](const auto& of_type) { read(of_type); }, params);
+    });
     scan_.nodes = walk_.take_nodes();
     scan_.omissions = walk_.take_omissions();
     return std::move(scan_);
@@ -83,13 +81,7 @@ class Scanner {
 }  // namespace
 
 GraphScan scan_graph(Backend& backend, GraphHandle template_graph, ScannedNodes which, graphs::NodeChanges* known) {
-  std::vector<GraphNodeHandle> nodes;
-  backend::Checked(backend).graph_nodes(template_graph, &nodes);
-  std::size_t first = 0;
-  if (which == ScannedNodes::copies)
-    while (first < nodes.size() && !may_copy(backend, nodes[first], known)) ++first;
-  if (first == nodes.size()) return {};  // most graphs copy nothing
-  return Scanner(backend, which, known).run(template_graph, nodes, first);
+  return Scanner(backend, which, known).run(template_graph);
 }
 
 std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t place, const Annotation* annotation) {

@@ -26,8 +26,7 @@ std::string failure_text(Call call, ErrorCode result) {
                       static_cast<int>(result));
 }
 
-}  // namespace
-
+// True if a node copies memory, or has graphs inside, whose nodes may.
 bool may_copy(Backend& backend, GraphNodeHandle node, graphs::NodeChanges* known) {
   backend::NodeType type = backend::NodeType::empty;
   if (known != nullptr)
@@ -38,27 +37,17 @@ bool may_copy(Backend& backend, GraphNodeHandle node, graphs::NodeChanges* known
          type == backend::NodeType::conditional;
 }
 
-void GraphWalk::run(GraphHandle template_graph, const Visit& visit) {
-  std::vector<GraphNodeHandle> nodes;
-  Checked(backend_).graph_nodes(template_graph, &nodes);
-  run(template_graph, nodes, 0, visit);
-}
+}  // namespace
 
-void GraphWalk::run(GraphHandle template_graph, std::span<const GraphNodeHandle> nodes, std::size_t first,
-                    const Visit& visit) {
+void GraphWalk::run(GraphHandle template_graph, const Visit& visit) {
   visit_ = &visit;
-  graph(template_graph, nodes, first, "");
+  graph(template_graph, "");
 }
 
 void GraphWalk::graph(GraphHandle within, const std::string& prefix) {
   std::vector<GraphNodeHandle> nodes;
   Checked(backend_).graph_nodes(within, &nodes);
-  graph(within, nodes, 0, prefix);
-}
-
-void GraphWalk::graph(GraphHandle within, std::span<const GraphNodeHandle> nodes, std::size_t first,
-                      const std::string& prefix) {
-  for (std::size_t i = first; i < nodes.size(); ++i) {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (which_ == ScannedNodes::copies && !may_copy(backend_, nodes[i], known_)) continue;
     if (prefix.empty()) top_ = nodes[i];
     node(within, nodes[i], prefix + std::to_string(i));
@@ -93,7 +82,7 @@ void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, std::string num
   arguments_.one_block = false;
   if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params)) find_arguments(*kernel, image);
   note_copy(params);
-  (*visit_)(nodes_.back(), params, arguments_);
+  (*visit_)(params, arguments_);
   const std::size_t index = nodes_.size() - 1;  // what follows adds to them
   if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params))
     graph(child->graph, graphs::number_within(nodes_[index].number, type, 0));

@@ -59,9 +59,6 @@ struct KernelArguments {
   bool one_block = false;
 };
 
-/// True if a node copies memory, or has graphs inside, whose nodes may. \param known as of GraphWalk.
-bool may_copy(backend::Backend& backend, GraphNodeHandle node, graphs::NodeChanges* known);
-
 /// Walks through all nodes of a template in order of creation, including child graphs and bodies of conditional nodes.
 class REPRISE_EXPORT_INTERNAL GraphWalk {
  public:
@@ -73,15 +70,12 @@ class REPRISE_EXPORT_INTERNAL GraphWalk {
   GraphWalk(const GraphWalk&) = delete;
   GraphWalk& operator=(const GraphWalk&) = delete;
 
-  /// Called for each node that the runtime describes. `arguments` are those of a kernel node, as far as they are known,
-  /// else empty. Parameters and arguments are valid during the call.
-  using Visit =
-      std::function<void(const ScannedNode& node, const backend::NodeParams& params, const KernelArguments& arguments)>;
+  /// Called for each node that the runtime describes, which is the last of nodes(). `arguments` are those of a kernel
+  /// node, as far as they are known, else empty. Parameters and arguments are valid during the call.
+  using Visit = std::function<void(const backend::NodeParams& params, const KernelArguments& arguments)>;
 
   /// \throws BackendError if the runtime fails; what `visit` throws.
   void run(GraphHandle template_graph, const Visit& visit);
-  /// The same from one of the template's nodes on. \param nodes all of them. \param first its index.
-  void run(GraphHandle template_graph, std::span<const GraphNodeHandle> nodes, std::size_t first, const Visit& visit);
 
   /// All nodes up to the current one, also those that were not visited.
   const std::vector<ScannedNode>& nodes() const noexcept { return nodes_; }
@@ -92,7 +86,6 @@ class REPRISE_EXPORT_INTERNAL GraphWalk {
 
  private:
   void graph(GraphHandle within, const std::string& prefix);
-  void graph(GraphHandle within, std::span<const GraphNodeHandle> nodes, std::size_t first, const std::string& prefix);
   void note_copy(const backend::NodeParams& params);
   void node(GraphHandle within, GraphNodeHandle handle, std::string number);
   bool read(GraphNodeHandle handle, const graphs::NodeImage* image, backend::NodeParams* params,

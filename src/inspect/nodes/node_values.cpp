@@ -26,14 +26,13 @@ class ValueReader {
   ValueReader(backend::Backend& backend, graphs::NodeChanges* known) : walk_(backend, ScannedNodes::all, known) {}
 
   NodeValues run(GraphHandle template_graph) {
-    walk_.run(template_graph,
-              [this](const ScannedNode&, const backend::NodeParams& params, const KernelArguments& arguments) {
-                property_ = 0;
-                if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
-                  read(*kernel, arguments);
-                else
-                  std::visit([&](const auto& of_type) { read(of_type); }, params);
-              });
+    walk_.run(template_graph, [this](const backend::NodeParams& params, const KernelArguments& arguments) {
+      property_ = 0;
+      if (const auto* const kernel = std::get_if<backend::KernelNodeParams>(&params))
+        read(*kernel, arguments);
+      else
+        std::visit([&](const auto& of_type) { read(of_type); }, params);
+    });
     found_.nodes = walk_.take_nodes();
     found_.omissions = walk_.take_omissions();
     return std::move(found_);
