@@ -53,8 +53,8 @@ void AnnotationListener::ended(captures::Capture& capture, graphs::CapturedGraph
   const std::vector<std::size_t> annotation_of_node = assign_annotations(log, edges);
   for (std::size_t i = 0; i < log.nodes.size(); ++i)
     if (annotation_of_node[i] != 0) which_.emplace(log.nodes[i], annotation_of_node[i]);
+  note_inner_nodes(graph.template_graph, log);
   annotations_ = std::move(log.annotations);
-  note_inner_nodes(graph.template_graph);
   if (!which_.empty()) {
     graph.of_executables.push_back(this);
     order_ = std::move(log.listed);
@@ -64,14 +64,9 @@ void AnnotationListener::ended(captures::Capture& capture, graphs::CapturedGraph
 }
 
 // Nodes of bodies have whole annotations; those of a child have its own within that of the node that runs it.
-void AnnotationListener::note_inner_nodes(GraphHandle template_graph) {
-  const std::vector<std::pair<GraphNodeHandle, Annotation>> of_bodies = underway_->take_body_nodes(),
-                                                            of_children = underway_->take_child_nodes();
-  if (of_bodies.empty() && !underway_->has_children()) return;
-  const std::unordered_map<GraphNodeHandle, Annotation> whole(of_bodies.begin(), of_bodies.end()),
-      own(of_children.begin(), of_children.end());
-  std::map<Annotation, std::size_t> numbers;
-  for (std::size_t i = 0; i < annotations_.size(); ++i) numbers.emplace(annotations_[i], i);
+void AnnotationListener::note_inner_nodes(GraphHandle template_graph, AnnotationLog& log) {
+  const auto [whole, own, has_children] = underway_->take_inner_nodes();
+  if (whole.empty() && !has_children) return;
   std::string top_number;
   for (const graphs::NumberedNode& node : graphs::numbered_nodes(*runtime_, template_graph)) {
     if (node.parent == nullptr) {
@@ -81,11 +76,11 @@ void AnnotationListener::note_inner_nodes(GraphHandle template_graph) {
     const auto around = which_.find(node.parent);
     std::size_t which = around != which_.end() ? around->second : 0;
     if (const auto known = whole.find(node.handle); known != whole.end()) {
-      which = number_of(known->second, numbers);
+      which = log.number_of(known->second);
     } else if (const auto added = own.find(node.handle); added != own.end()) {
-      Annotation merged = annotations_[which];
+      Annotation merged = log.annotations[which];
       for (const auto& [key, value] : added->second) merged.insert_or_assign(key, value);
-      which = number_of(std::move(merged), numbers);
+      which = log.number_of(merged);
     }
     if (which == 0) continue;
     which_.emplace(node.handle, which);
@@ -93,16 +88,10 @@ void AnnotationListener::note_inner_nodes(GraphHandle template_graph) {
   }
 }
 
-std::size_t AnnotationListener::number_of(Annotation annotation, std::map<Annotation, std::size_t>& numbers) {
-  const auto [known, is_new] = numbers.try_emplace(annotation, annotations_.size());
-  if (is_new) annotations_.push_back(std::move(annotation));
-  return known->second;
-}
-
 void AnnotationListener::added_as_child(const captures::ChildNode& child) {
   const auto parent = CaptureAnnotations::of(child.capture);
   if (parent == nullptr) return;
-  std::vector<std::pair<GraphNodeHandle, Annotation>> nodes;
+  NodeAnnotations nodes;
   if (!which_.empty()) {
     const std::vector<graphs::NumberedNode> original = graphs::numbered_nodes(*runtime_, child.original),
                                             copy = graphs::numbered_nodes(*runtime_, child.copy);
@@ -112,7 +101,7 @@ void AnnotationListener::added_as_child(const captures::ChildNode& child) {
     if (std::ranges::equal(original, copy, same))
       for (std::size_t i = 0; i < copy.size(); ++i)
         if (const Annotation* const annotation = annotation_of(original[i].handle))
-          nodes.emplace_back(copy[i].handle, *annotation);
+          nodes.emplace(copy[i].handle, *annotation);
   }
   parent->add_child(std::move(nodes));
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 
 namespace reprise::inspect {
 
+struct AnnotationLog;
 class CaptureAnnotations;
 class ProgressListener;
 struct ScannedNode;
@@ -56,8 +56,7 @@ class AnnotationListener final : public graphs::ListenerOf<AnnotationListener> {
     std::string number_in_top;      // ".0", ".1.0"
   };
 
-  void note_inner_nodes(GraphHandle template_graph);
-  std::size_t number_of(Annotation annotation, std::map<Annotation, std::size_t>& numbers);
+  void note_inner_nodes(GraphHandle template_graph, AnnotationLog& log);
 
   const ProgressListener& progress_;                        // of the same graph
   backend::Backend* runtime_ = nullptr;                     // of the capture

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -23,10 +24,21 @@ struct AnnotationLog {
     std::vector<GraphNodeHandle> tails;  ///< what the next nodes of the thread's streams depend on
   };
 
-  std::vector<Annotation> annotations = {Annotation{}};  ///< each once; the first one is empty
-  std::vector<GraphNodeHandle> nodes = {};               ///< in the order in which they were found
-  std::vector<GraphNodeHandle> listed = {};              ///< all of them at the end, as the runtime lists them
-  std::vector<Boundary> boundaries = {};
+  /// \param around that of nodes outside of all scopes.
+  explicit AnnotationLog(const Annotation& around = {}) : annotations{around}, numbers{{around, 0}} {}
+
+  /// The place of an annotation in `annotations`, which gets it if it lacks it.
+  std::size_t number_of(const Annotation& annotation) {
+    if (const auto known = numbers.find(annotation); known != numbers.end()) return known->second;
+    annotations.push_back(annotation);
+    return numbers.emplace(annotation, annotations.size() - 1).first->second;
+  }
+
+  std::vector<Annotation> annotations;  ///< each once; the first one is that around all scopes
+  std::map<Annotation, std::size_t> numbers;
+  std::vector<GraphNodeHandle> nodes;   ///< in the order in which they were found
+  std::vector<GraphNodeHandle> listed;  ///< all of them at the end, as the runtime lists them
+  std::vector<Boundary> boundaries;
 };
 
 /// True if several threads entered scopes, so that assign_annotations() needs the edges of the graph.

@@ -36,20 +36,22 @@ void CaptureAnnotations::notify_framework(const Thread& thread) const noexcept {
   framework->annotation_changed(*open_in_, log_.annotations[thread.in_force()]);
 }
 
-CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const backend::CaptureInfo& info,
-                                       std::shared_ptr<ProgressMarks> marks)
-    : stream_(capture.stream()),
-      capture_id_(info.id),
-      graph_(info.graph),
+CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const captures::Body& body, bool is_body,
+                                       const Annotation& around, std::shared_ptr<ProgressMarks> marks)
+    : stream_(body.stream),
+      capture_id_(body.id),
+      graph_(body.graph),
+      is_body_(is_body),
       marks_(std::move(marks)),
-      open_in_(&capture) {
-  numbers_.emplace(Annotation{}, 0);
-}
+      open_in_(&capture),
+      log_(around) {}
 
 std::shared_ptr<CaptureAnnotations> CaptureAnnotations::open(captures::Capture& capture,
                                                              std::shared_ptr<ProgressMarks> marks) {
+  const backend::CaptureInfo info = captures::find(capture.stream()).info;
+  const captures::Body whole{.id = info.id, .stream = capture.stream(), .graph = info.graph};
   auto annotations =
-      std::make_shared<CaptureAnnotations>(capture, captures::find(capture.stream()).info, std::move(marks));
+      std::make_shared<CaptureAnnotations>(capture, whole, /*is_body=*/false, Annotation(), std::move(marks));
   capture.attach(annotations_of, annotations);
   annotation_detail::annotated_captures.fetch_add(1, std::memory_order_relaxed);
   return annotations;
@@ -57,18 +59,6 @@ std::shared_ptr<CaptureAnnotations> CaptureAnnotations::open(captures::Capture& 
 
 std::shared_ptr<CaptureAnnotations> CaptureAnnotations::of(const captures::Capture& capture) noexcept {
   return capture.get(annotations_of);
-}
-
-CaptureAnnotations::CaptureAnnotations(captures::Capture& capture, const captures::Body& body, Annotation around,
-                                       std::shared_ptr<ProgressMarks> marks)
-    : stream_(body.stream),
-      capture_id_(body.id),
-      graph_(body.graph),
-      is_body_(true),
-      marks_(std::move(marks)),
-      open_in_(&capture) {
-  numbers_.emplace(around, 0);
-  log_.annotations = {std::move(around)};
 }
 
 std::shared_ptr<CaptureAnnotations> CaptureAnnotations::of(const captures::Found& found) noexcept {
@@ -91,8 +81,8 @@ std::shared_ptr<CaptureAnnotations> CaptureAnnotations::take_body(std::uint64_t 
 
 void CaptureAnnotations::begin_body(captures::Capture& capture, const captures::Body& body) {
   const auto around = body.outer != nullptr ? body_of(body.outer->id) : nullptr;
-  std::shared_ptr<CaptureAnnotations> made(
-      new CaptureAnnotations(capture, body, around != nullptr ? around->in_force() : in_force(), marks_));
+  auto made = std::make_shared<CaptureAnnotations>(capture, body, /*is_body=*/true,
+                                                   around != nullptr ? around->in_force() : in_force(), marks_);
   const std::lock_guard lock(mutex_);
   if (!finished_) bodies_.emplace(body.id, std::move(made));
 }
@@ -113,7 +103,7 @@ void CaptureAnnotations::end_body(const captures::Body& body) {
   bodies_.erase(body.id);
   for (std::size_t i = 0; i < log.nodes.size(); ++i)
     if (const Annotation& annotation = log.annotations[annotation_of_node[i]]; !annotation.empty())
-      body_nodes_.emplace_back(log.nodes[i], annotation);
+      inner_.of_bodies.emplace(log.nodes[i], annotation);
 }
 
 void CaptureAnnotations::abandon_body(const captures::Body& body) noexcept {
@@ -135,25 +125,15 @@ bool CaptureAnnotations::keep_if_broken(const std::shared_ptr<CaptureAnnotations
   return true;
 }
 
-std::vector<std::pair<GraphNodeHandle, Annotation>> CaptureAnnotations::take_body_nodes() {
+void CaptureAnnotations::add_child(NodeAnnotations nodes) {
   const std::lock_guard lock(mutex_);
-  return std::move(body_nodes_);
+  inner_.has_children = true;
+  inner_.of_children.merge(nodes);
 }
 
-void CaptureAnnotations::add_child(std::vector<std::pair<GraphNodeHandle, Annotation>> nodes) {
+InnerNodes CaptureAnnotations::take_inner_nodes() {
   const std::lock_guard lock(mutex_);
-  has_children_ = true;
-  std::ranges::move(nodes, std::back_inserter(child_nodes_));
-}
-
-bool CaptureAnnotations::has_children() const {
-  const std::lock_guard lock(mutex_);
-  return has_children_;
-}
-
-std::vector<std::pair<GraphNodeHandle, Annotation>> CaptureAnnotations::take_child_nodes() {
-  const std::lock_guard lock(mutex_);
-  return std::move(child_nodes_);
+  return std::move(inner_);
 }
 
 // Annotation in force on the calling thread.
@@ -204,7 +184,7 @@ std::uint64_t CaptureAnnotations::enter(const Annotation& own, const StreamRef& 
   log_.boundaries.reserve(log_.boundaries.size() + 1);
   Annotation merged = log_.annotations[thread.in_force()];
   for (const auto& [key, value] : own) merged.insert_or_assign(key, value);
-  scope.merged = number_of(merged);
+  scope.merged = log_.number_of(merged);
   log_.boundaries.push_back(
       {static_cast<std::size_t>(&thread - threads_.data()), log_.nodes.size(), scope.merged, std::move(all_tails)});
   thread.scopes.push_back(std::move(scope));
@@ -283,7 +263,7 @@ void CaptureAnnotations::remove(Thread& thread, std::size_t which) {
   Annotation merged = which == 0 ? Annotation{} : log_.annotations[thread.scopes[which - 1].merged];
   for (std::size_t i = which; i < thread.scopes.size(); ++i) {
     for (const auto& [key, value] : thread.scopes[i].own) merged.insert_or_assign(key, value);
-    thread.scopes[i].merged = number_of(merged);
+    thread.scopes[i].merged = log_.number_of(merged);
   }
 }
 
@@ -363,14 +343,6 @@ std::size_t CaptureAnnotations::thread_of_caller() {
     return threads_.size() - 1;
   }
   return static_cast<std::size_t>(known - threads_.begin());
-}
-
-std::size_t CaptureAnnotations::number_of(const Annotation& annotation) {
-  const auto known = numbers_.find(annotation);
-  if (known != numbers_.end()) return known->second;
-  log_.annotations.push_back(annotation);
-  numbers_.emplace(annotation, log_.annotations.size() - 1);
-  return log_.annotations.size() - 1;
 }
 
 void CaptureAnnotations::found_broken(Thread& thread) {

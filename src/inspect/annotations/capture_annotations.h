@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "backend/backend.h"
@@ -24,6 +24,15 @@
 namespace reprise::inspect {
 
 class ProgressMarks;
+
+using NodeAnnotations = std::unordered_map<GraphNodeHandle, Annotation>;
+
+/// Nodes that lie in nodes of a capture.
+struct InnerNodes {
+  NodeAnnotations of_bodies;    ///< that have ended; none is empty
+  NodeAnnotations of_children;  ///< the annotations of their own
+  bool has_children = false;
+};
 
 /// The scopes of one capture: the open ones of each thread, and the nodes of the graph whenever one was entered or
 /// left. The body of a conditional node has an object of its own while it is captured, whose nodes have the annotation
@@ -38,7 +47,8 @@ class ProgressMarks;
 /// streams only.
 class CaptureAnnotations {
  public:
-  CaptureAnnotations(captures::Capture& capture, const backend::CaptureInfo& info,
+  /// \param body its graph, or that of the capture itself.
+  CaptureAnnotations(captures::Capture& capture, const captures::Body& body, bool is_body, const Annotation& around,
                      std::shared_ptr<ProgressMarks> marks);
   CaptureAnnotations(const CaptureAnnotations&) = delete;
   CaptureAnnotations& operator=(const CaptureAnnotations&) = delete;
@@ -57,13 +67,9 @@ class CaptureAnnotations {
   /// \throws the first error that could not be thrown before.
   void end_body(const captures::Body& body);
   void abandon_body(const captures::Body& body) noexcept;
-  /// Nodes of bodies that have ended, with their annotations; none is empty.
-  std::vector<std::pair<GraphNodeHandle, Annotation>> take_body_nodes();
   /// A child graph was added, whose nodes have these annotations of their own, from its capture.
-  void add_child(std::vector<std::pair<GraphNodeHandle, Annotation>> nodes);
-  bool has_children() const;
-  /// Nodes of child graphs with the annotations of their own.
-  std::vector<std::pair<GraphNodeHandle, Annotation>> take_child_nodes();
+  void add_child(NodeAnnotations nodes);
+  InnerNodes take_inner_nodes();
   /// The annotation of the calling thread's innermost scope; empty outside of scopes.
   static std::string within() noexcept;
 
@@ -108,15 +114,12 @@ class CaptureAnnotations {
   };
   using Nodes = std::vector<GraphNodeHandle>;
 
-  CaptureAnnotations(captures::Capture& capture, const captures::Body& body, Annotation around,
-                     std::shared_ptr<ProgressMarks> marks);
   std::shared_ptr<CaptureAnnotations> body_of(std::uint64_t id) const noexcept;
   std::shared_ptr<CaptureAnnotations> take_body(std::uint64_t id) noexcept;
   bool keep_if_broken(const std::shared_ptr<CaptureAnnotations>& body) noexcept;
   Annotation in_force() const;
   std::string within_this() const;
   std::size_t thread_of_caller();
-  std::size_t number_of(const Annotation& annotation);
   void found_broken(Thread& thread);
   /// Adds the dependencies of the streams of a thread's scopes. `known` was queried already.
   CaptureStatus query_streams(const Thread& thread, const std::optional<StreamRef>& known, Nodes* tails);
@@ -131,7 +134,7 @@ class CaptureAnnotations {
   const StreamRef stream_;
   const std::uint64_t capture_id_;
   const GraphHandle graph_;
-  const bool is_body_ = false;
+  const bool is_body_;
   const std::shared_ptr<ProgressMarks> marks_;  // null: scopes leave none
 
   mutable std::mutex mutex_;    // guards the rest
@@ -140,15 +143,13 @@ class CaptureAnnotations {
   bool broken_ = false;  // when it was finished
   std::uint64_t last_scope_ = 0;
   std::vector<Thread> threads_;
-  std::map<Annotation, std::size_t> numbers_;
   std::optional<std::size_t> broke_in_;  // of the thread that first found it broken
   AnnotationLog log_;
   Nodes found_;                                                          // of look_at_graph(), kept for its memory
   std::exception_ptr failure_;                                           // the first error that could not be thrown
   std::map<std::uint64_t, std::shared_ptr<CaptureAnnotations>> bodies_;  // by the ids of their captures
   std::vector<std::shared_ptr<CaptureAnnotations>> broken_bodies_;       // that have ended
-  std::vector<std::pair<GraphNodeHandle, Annotation>> body_nodes_, child_nodes_;
-  bool has_children_ = false;
+  InnerNodes inner_;
   std::shared_ptr<CaptureAnnotations> next_;          // where scopes go on
   std::map<std::uint64_t, std::uint64_t> continued_;  // their numbers here and there
 };
