@@ -120,6 +120,29 @@ const char* CUDAGraph::Impl::needs_dry_run(const GraphOptions& wanted) noexcept 
   return looks_for_inputs && wanted.inputs.confirm ? "GraphOptions::inputs.confirm" : nullptr;
 }
 
+namespace {
+
+// Adds the error that emptied a graph after its capture had ended well, if the device or its memory is to blame: other
+// errors say themselves what to do. Nothing if the capture had failed.
+void add_failure(std::optional<CaptureReport>& report, const Error& error, Device device, const std::string& graph) {
+  if (report && (report->code != ErrorCode::success || report->broken_by)) return;
+  const auto* const failed = dynamic_cast<const BackendError*>(&error);
+  if (failed == nullptr && dynamic_cast<const OutOfMemoryError*>(&error) == nullptr) return;
+  CaptureReport made = report.value_or(CaptureReport{});
+  made.graph = graph;
+  made.device = device.str();
+  made.code = failed != nullptr ? failed->code() : ErrorCode::out_of_memory;
+  if (failed != nullptr)
+    made.broken_by = CaptureReport::Call{.name = failed->call(),
+                                         .result = failed->code(),
+                                         .rule = result_description(failed->code()),
+                                         .thread = backend::thread_number()};
+  made.notes.emplace_back(error.what());
+  report = std::move(made);
+}
+
+}  // namespace
+
 template <class Step>
 void CUDAGraph::Impl::or_make_empty(const Step& step) {
   try {
@@ -128,7 +151,7 @@ void CUDAGraph::Impl::or_make_empty(const Step& step) {
     const Device where = *device;
     const std::string name = options.name;
     make_empty();
-    listeners.add_failure(last_report, error, where, name);
+    add_failure(last_report, error, where, name);
     throw;
   } catch (...) {
     make_empty();

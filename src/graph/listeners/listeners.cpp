@@ -16,7 +16,6 @@
 #include "inspect/liveness/host_copies_listener.h"
 #include "inspect/liveness/liveness_listener.h"
 #include "inspect/nodes/graph_walk.h"
-#include "inspect/report/failed_capture.h"
 #include "inspect/report/report_listener.h"
 
 namespace reprise::graphs {
@@ -103,11 +102,6 @@ std::string Listeners::node_text(backend::Backend& backend, GraphNodeHandle node
 
 void Listeners::replace_by_copies(memory::ReleaseQueue::Resources& shared) const {
   for (const CaptureListener* const listener : in_order_) listener->replace_by_copies(shared);
-}
-
-void Listeners::add_failure(std::optional<CaptureReport>& report, const Error& error, Device device,
-                            const std::string& graph) const {
-  inspect::add_failure(report, error, device, graph);
 }
 
 void Listeners::inherit(const Listeners& before) {

@@ -71,9 +71,6 @@ class REPRISE_EXPORT_INTERNAL Listeners {
                         const std::string& number) const;
   /// Replaces, among the resources of this graph that another one shares, the lists that this graph changes later.
   void replace_by_copies(memory::ReleaseQueue::Resources& shared) const;
-  /// Adds an error that emptied the graph to the report of its last capture.
-  void add_failure(std::optional<CaptureReport>& report, const Error& error, Device device,
-                   const std::string& graph) const;
   /// Null without a framework that takes part in captures.
   FrameworkListeners* framework() const noexcept { return framework_.get(); }
 

@@ -6,8 +6,9 @@
 #include "backend/backend.h"
 #include "backend/monitor.h"
 #include "backend/rules/call_stack.h"
+#include "backend/rules/capture_rules.h"
+#include "backend/rules/cuda_calls.h"
 #include "backend/rules/reported_call.h"
-#include "inspect/report/failed_capture.h"
 #include "inspect/report/report_findings.h"
 
 namespace reprise::inspect {
@@ -29,8 +30,29 @@ void ReportListener::describe(const captures::Capture& capture, const backend::C
   if (!why_not_.empty()) report.notes.push_back(why_not_);
 }
 
+// The end of the capture broke it, unless another call is known to have, or must have.
 void ReportListener::describe_failure(const graphs::CaptureFailure& failure, CaptureReport& report) {
-  add_failed_end(report, failure.code, failure.detail, failure.capturing_thread);
+  report.code = failure.code;
+  if (report.broken_by) return;
+  if (failure.code == ErrorCode::stream_capture_invalidated) {
+    report.notes.emplace_back(
+        "The call that broke the capture was not made by this library, and the driver did not report it. "
+        "GraphOptions::report = ReportDetail::full finds it, and so does `reprise explain -- PROGRAM`.");
+    return;
+  }
+  constexpr backend::Call end = backend::Call::stream_end_capture;
+  const backend::CaptureRule* const rule = backend::rule_met(backend::class_of(end), failure.code, true);
+  report.broken_by =
+      CaptureReport::Call{.name = backend::cuda_name(end),
+                          .result = failure.code,
+                          .rule = rule != nullptr          ? rule->sentence
+                                  : failure.detail.empty() ? std::string(result_description(failure.code))
+                                                           : std::string(failure.detail),
+                          .advice = rule != nullptr ? rule->advice : "",
+                          .thread = backend::thread_number(),
+                          .capturing_thread = failure.capturing_thread,
+                          .stream = report.stream,
+                          .stack = backend::call_stack()};
 }
 
 }  // namespace reprise::inspect
