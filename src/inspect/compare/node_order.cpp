@@ -30,7 +30,7 @@ std::vector<std::size_t> ordered(const StepsBefore& before) {
 
 GraphSteps::GraphSteps(const ComparedGraph& graph) {
   const std::vector<ScannedNode>& nodes = graph.values.nodes;
-  const std::vector<std::size_t> around = node_around(nodes), conditional = conditional_around(nodes);
+  const std::vector<std::size_t> conditional = conditional_around(nodes);
   of_node.assign(nodes.size(), none);
   end_of.assign(nodes.size(), none);
   const auto add = [&](std::size_t of) {
@@ -48,9 +48,10 @@ GraphSteps::GraphSteps(const ComparedGraph& graph) {
     if (of_node[i] == none) continue;
     for (const auto& [from, data] : dependencies[i]) before[of_node[i]].push_back(end_of[from]);
     if (end_of[i] != of_node[i]) before[end_of[i]].push_back(of_node[i]);
-    if (around[i] == in_no_body) continue;
-    before[of_node[i]].push_back(of_node[around[i]]);
-    before[end_of[around[i]]].push_back(end_of[i]);
+    const std::size_t parent = nodes[i].parent;
+    if (parent == ScannedNode::no_parent) continue;
+    before[of_node[i]].push_back(of_node[parent]);
+    before[end_of[parent]].push_back(end_of[i]);
   }
 }
 

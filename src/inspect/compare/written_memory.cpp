@@ -91,22 +91,11 @@ std::vector<MemoryRange> merged(std::vector<MemoryRange> ranges) {
   return all;
 }
 
-std::vector<std::size_t> node_around(const std::vector<ScannedNode>& nodes) {
-  std::vector<std::size_t> around(nodes.size(), in_no_body), open;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    while (!open.empty() && !nodes[i].number.starts_with(nodes[open.back()].number + ".")) open.pop_back();
-    if (!open.empty()) around[i] = open.back();
-    open.push_back(i);
-  }
-  return around;
-}
-
 std::vector<std::size_t> conditional_around(const std::vector<ScannedNode>& nodes) {
-  const std::vector<std::size_t> around = node_around(nodes);
   std::vector<std::size_t> found(nodes.size(), in_no_body);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const std::size_t outer = around[i];
-    if (outer == in_no_body) continue;
+    const std::size_t outer = nodes[i].parent;
+    if (outer == ScannedNode::no_parent) continue;
     found[i] = found[outer] != in_no_body                            ? found[outer]
                : nodes[outer].type == backend::NodeType::conditional ? outer
                                                                      : in_no_body;

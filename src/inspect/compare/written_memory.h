@@ -41,7 +41,5 @@ std::vector<NodeWork> read_work(const ComparedGraph& graph);
 /// The node of the outermost graph, or of a child graph, whose body each node lies in, by index; none for all others.
 inline constexpr std::size_t in_no_body = static_cast<std::size_t>(-1);
 std::vector<std::size_t> conditional_around(const std::vector<ScannedNode>& nodes);
-/// The child graph node or conditional node that each node lies in, by index; in_no_body if it lies in none.
-std::vector<std::size_t> node_around(const std::vector<ScannedNode>& nodes);
 
 }  // namespace reprise::inspect

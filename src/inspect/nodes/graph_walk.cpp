@@ -41,16 +41,19 @@ bool may_copy(Backend& backend, GraphNodeHandle node, graphs::NodeChanges* known
 
 void GraphWalk::run(GraphHandle template_graph, const Visit& visit) {
   visit_ = &visit;
-  graph(template_graph, "");
+  graph(template_graph, "", ScannedNode::no_parent);
 }
 
-void GraphWalk::graph(GraphHandle within, const std::string& prefix) {
+void GraphWalk::graph(GraphHandle within, const std::string& prefix, std::size_t parent) {
   std::vector<GraphNodeHandle> nodes;
   Checked(backend_).graph_nodes(within, &nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (which_ == ScannedNodes::copies && !may_copy(backend_, nodes[i], known_)) continue;
-    if (prefix.empty()) top_ = nodes[i];
-    node(within, nodes[i], prefix + std::to_string(i));
+    node({.handle = nodes[i],
+          .top = parent != ScannedNode::no_parent ? nodes_[parent].top : nodes[i],
+          .number = prefix + std::to_string(i),
+          .graph = within,
+          .parent = parent});
   }
 }
 
@@ -68,14 +71,14 @@ bool GraphWalk::read(GraphNodeHandle handle, const graphs::NodeImage* image, bac
   return true;
 }
 
-void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, std::string number) {
+void GraphWalk::node(ScannedNode node) {
   backend::NodeParams params = backend::EmptyNodeParams{};
-  backend::NodeType type = backend::NodeType::empty;
-  const graphs::NodeImage* image = known_ != nullptr ? &known_->values(backend_, handle) : nullptr;
+  const graphs::NodeImage* image = known_ != nullptr ? &known_->values(backend_, node.handle) : nullptr;
   // The image of a kernel whose arguments are not known lacks what the runtime may have.
   if (image != nullptr && !image->has_params()) image = nullptr;
-  const bool described = read(handle, image, &params, &type);
-  nodes_.push_back({.handle = handle, .top = top_, .type = type, .number = std::move(number), .graph = within});
+  const bool described = read(node.handle, image, &params, &node.type);
+  const backend::NodeType type = node.type;
+  nodes_.push_back(std::move(node));
   if (!described) return leave_out(failure_text(Call::graph_node_params, ErrorCode::not_supported));
   arguments_.own = nullptr;
   arguments_.list.clear();
@@ -85,12 +88,12 @@ void GraphWalk::node(GraphHandle within, GraphNodeHandle handle, std::string num
   (*visit_)(params, arguments_);
   const std::size_t index = nodes_.size() - 1;  // what follows adds to them
   if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&params))
-    graph(child->graph, graphs::number_within(nodes_[index].number, type, 0));
+    graph(child->graph, graphs::number_within(nodes_[index].number, type, 0), index);
   const auto* const conditional = std::get_if<backend::ConditionalNodeParams>(&params);
   if (conditional == nullptr) return;
   nodes_[index].conditional = conditional->type;
   for (std::size_t i = 0; i < conditional->bodies.size(); ++i)
-    graph(conditional->bodies[i], graphs::number_within(nodes_[index].number, type, i));
+    graph(conditional->bodies[i], graphs::number_within(nodes_[index].number, type, i), index);
 }
 
 void GraphWalk::note_copy(const backend::NodeParams& params) {

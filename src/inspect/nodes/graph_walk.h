@@ -20,15 +20,18 @@ namespace reprise::inspect {
 
 /// A node of a template, or of a graph in one of its nodes.
 struct ScannedNode {
+  static constexpr std::size_t no_parent = static_cast<std::size_t>(-1);
+
   GraphNodeHandle handle = nullptr;
   GraphNodeHandle top = nullptr;  ///< the same, or the enclosing node of the template
   backend::NodeType type = backend::NodeType::empty;
   std::string number;                                        ///< as in node_text()
   FunctionHandle function = nullptr;                         ///< of a kernel node
   std::optional<backend::ConditionalType> conditional = {};  ///< of a conditional node
-  std::size_t read_bytes = 0;     ///< of a copy node: of its source, with the gaps between rows
-  std::size_t written_bytes = 0;  ///< likewise of its destination
-  GraphHandle graph = nullptr;    ///< the one that it is a node of
+  std::size_t read_bytes = 0;      ///< of a copy node: of its source, with the gaps between rows
+  std::size_t written_bytes = 0;   ///< likewise of its destination
+  GraphHandle graph = nullptr;     ///< the one that it is a node of
+  std::size_t parent = no_parent;  ///< index of the node whose child graph or body that is
 };
 
 /// The nodes that are visited.
@@ -85,9 +88,9 @@ class REPRISE_EXPORT_INTERNAL GraphWalk {
   std::vector<Omission> take_omissions() { return std::move(omissions_); }
 
  private:
-  void graph(GraphHandle within, const std::string& prefix);
+  void graph(GraphHandle within, const std::string& prefix, std::size_t parent);
   void note_copy(const backend::NodeParams& params);
-  void node(GraphHandle within, GraphNodeHandle handle, std::string number);
+  void node(ScannedNode node);
   bool read(GraphNodeHandle handle, const graphs::NodeImage* image, backend::NodeParams* params,
             backend::NodeType* type);
   void find_arguments(const backend::KernelNodeParams& kernel, const graphs::NodeImage* image);
@@ -100,7 +103,6 @@ class REPRISE_EXPORT_INTERNAL GraphWalk {
   const Visit* visit_ = nullptr;
   std::vector<ScannedNode> nodes_;
   std::vector<Omission> omissions_;
-  GraphNodeHandle top_ = nullptr;   // the current node of the template
   KernelArguments arguments_;       // of the current node
   graphs::ParamPointers pointers_;  // of its parameters
   graphs::KernelLayouts own_layouts_;
