@@ -56,8 +56,7 @@ std::optional<Annotation> CUDAGraph::last_mark() const {
   const auto marks = impl.listeners.progress().marks();
   if (marks == nullptr)
     throw UsageError(
-        text::format("{}{}: the graph was captured without GraphOptions::progress_marks, which show the progress of a "
-                     "replay: capture it with the option.",
+        text::format("{}{}: the graph was captured without GraphOptions::progress_marks: capture it with the option.",
                      call, graphs::of_graph(impl.options.name)));
   return marks->last();
 }

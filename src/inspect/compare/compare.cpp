@@ -31,7 +31,7 @@ constexpr const char* call = "compare";
 void require_valid(const GraphImpl& graph, const CaptureBody& body, const std::optional<StreamRef>& stream) {
   if (!body) throw UsageError("compare: expected the body that the graph was captured from; found an empty function.");
   if (stream && stream->device() != *graph.device)
-    throw UsageError(text::format("compare: expected a stream of {}, where the graph was captured; found one of {}.",
+    throw UsageError(text::format("compare: expected a stream of {}, as of the capture; found one of {}.",
                                   graph.device->str(), stream->device().str()));
 }
 

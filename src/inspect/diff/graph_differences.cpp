@@ -264,8 +264,8 @@ auto compare_graphs(const CUDAGraph& first, const CUDAGraph& second, const Compa
   for (const auto* const each : {&one, &other})
     if (each->in_own_hook())
       throw UsageError(
-          text::format("diff{} was called within a hook of one of the two graphs, where the other one cannot be locked "
-                       "as well: compare them after the call that ran the hook. A hook can read nodes().",
+          text::format("diff{} was called within a hook of one of the two graphs. Compare them after the call that ran "
+                       "the hook, where both can be locked. A hook can read nodes().",
                        graphs::of_graph(each->options.name)));
   const graphs::GraphAccess::Impl::LockBoth lock(one, other);
   one.require_template(call);

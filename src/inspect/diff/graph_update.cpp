@@ -69,7 +69,7 @@ std::vector<GraphDifference> differences_of(GraphImpl& graph, GraphImpl& other, 
 [[noreturn]] void refuse_update(const char* call, GraphImpl& graph, GraphImpl& other, const UpdateRefusal& refusal) {
   std::vector<GraphDifference> differences = differences_of(graph, other, refusal);
   const std::string text = text::format(
-      "{}{}: expected a graph to which CUDA can update the executable; found one that it cannot be updated to, {}. "
+      "{}{}: expected a graph to which CUDA can update the executable; found {}. "
       "Nothing has changed. Instantiate the other graph, or use recapture(), which does that where no update is "
       "possible.{}{}",
       call, graphs::of_graph(graph.options.name), refusal_text(other, refusal),
@@ -90,10 +90,8 @@ void CUDAGraph::update(const CUDAGraph& other) {
     each->refuse_reserved(call);
   }
   if (&impl == &from)
-    throw UsageError(
-        text::format("{}{} was called with the graph itself: pass another graph, whose work it takes over, or use "
-                     "recapture().",
-                     call, graphs::of_graph(impl.options.name)));
+    throw UsageError(text::format("{}{} was called with the graph itself: pass another graph, or use recapture().",
+                                  call, graphs::of_graph(impl.options.name)));
   {
     const Impl::LockBoth lock(impl, from);
     impl.require_template(call);
@@ -102,7 +100,8 @@ void CUDAGraph::update(const CUDAGraph& other) {
     from.forget_editable();
     if (*impl.device != *from.device)
       throw UsageError(
-          text::format("{}{}: expected a graph of {}, as this one; found one of {}: an executable stays on its device.",
+          text::format("{}{}: expected a graph of {}; found one of {}. Capture it on this device: an executable stays "
+                       "on its device.",
                        call, graphs::of_graph(impl.options.name), impl.device->str(), from.device->str()));
     if (const auto refusal = impl.update_from(from)) refuse_update(call, impl, from, *refusal);
   }
@@ -191,8 +190,7 @@ class Replacement {
   std::string obstacle() const {
     if (graph_.exec == nullptr) return "There was no executable to update.";
     if (recaptured_.may_discard)
-      return "GraphOptions::discard_template is set for this capture, and an executable that is updated needs its "
-             "template.";
+      return "GraphOptions::discard_template is set for this capture, and an update needs the template.";
     if (graph_.keep != recaptured_.keep || graph_.options.instantiate_flags != recaptured_.options.instantiate_flags)
       return "GraphOptions::keep_graph or instantiate_flags are others than those of the capture before.";
     return "";
@@ -217,8 +215,8 @@ Recapture capture_again(GraphImpl& graph, const GraphOptions& options, const Cap
   constexpr const char* call = Replacement::call;
   if (options.stream && options.stream->device() != *graph.device)
     throw UsageError(
-        text::format("{}{}: GraphOptions::stream expected a stream of {}, where the graph was captured; found one of "
-                     "{}: capture another CUDAGraph there.",
+        text::format("{}{}: GraphOptions::stream expected a stream of {}, as of the capture before; found one of {}. "
+                     "Capture another CUDAGraph there.",
                      call, graphs::of_graph(graph.options.name), graph.device->str(), options.stream->device().str()));
   Recapture result;
   {

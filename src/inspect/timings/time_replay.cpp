@@ -145,10 +145,10 @@ class TimedReplay final : public graphs::CaptureListener {
 
   ReplayTiming take(const char* call) {
     if (state_ == State::armed) {
-      throw UsageError(
-          text::format("{} expected a replay of the graph since the ReplayTimer was constructed; found "
-                       "none. Replay the graph, or call the graphed callable that it belongs to, first.",
-                       call));
+      throw UsageError(text::format(
+          "{} expected a replay of the graph after the construction of the ReplayTimer; found none. Replay the graph, "
+          "or call its graphed callable, first.",
+          call));
     }
     if (state_ == State::lost) {
       taken_ = true;
@@ -247,9 +247,7 @@ ReplayTiming ReplayTimer::take() {
   GraphImpl* const graph = timed_->graph();
   if (graph == nullptr)
     throw UsageError(
-        text::format("{} expected the captured graph; found that it was reset or destroyed since the "
-                     "ReplayTimer was constructed. Take the times before.",
-                     call));
+        text::format("{} expected the captured graph; found it reset or destroyed. Take the times before.", call));
   graph->refuse_in_own_hook(call);
   const GraphImpl::LaunchLock lock(*graph);
   ReplayTiming timing = timed_->take(call);
