@@ -3,7 +3,6 @@
 
 #include <set>
 #include <string>
-#include <unordered_map>
 
 #include "backend/check.h"
 #include "graph/listeners/child_listener.h"
@@ -24,12 +23,17 @@ ComparedGraph::ComparedGraph(Impl& graph)
   add_copied_values(values);
 }
 
-ComparedNode described(ComparedGraph::Impl& graph, const ScannedNode& node) {
+ComparedNode described(ComparedGraph::Impl& graph, const ScannedNode& node, KernelNames& names) {
   ComparedNode found;
   found.number = node.number;
   found.index = std::stoul(node.number);  // up to the first dot
-  const bool named = node.type == backend::NodeType::kernel && node.function != nullptr;
-  found.name = named ? kernel_text(graph.backend(), node.function) : backend::node_type_name(node.type);
+  if (node.type == backend::NodeType::kernel && node.function != nullptr) {
+    const auto [name, is_new] = names.try_emplace(node.function);
+    if (is_new) name->second = kernel_text(graph.backend(), node.function);
+    found.name = name->second;
+  } else {
+    found.name = backend::node_type_name(node.type);
+  }
   if (const Annotation* const annotation = graph.listeners.annotations().annotation_of(node))
     found.annotation = *annotation;
   return found;

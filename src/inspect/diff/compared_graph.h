@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <map>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/cuda_graph_impl.h"
@@ -12,8 +14,10 @@
 
 namespace reprise::inspect {
 
-/// A node of the graph, as differences name it.
-ComparedNode described(graphs::GraphAccess::Impl& graph, const ScannedNode& node);
+using KernelNames = std::unordered_map<FunctionHandle, std::string>;
+
+/// A node of the graph, as differences name it. \param names of kernels, each queried once.
+ComparedNode described(graphs::GraphAccess::Impl& graph, const ScannedNode& node, KernelNames& names);
 
 /// A graph that has a template, as it is compared with another one. Needs its launch mutex; nodes that were read before
 /// are not read again.
@@ -25,7 +29,7 @@ class REPRISE_EXPORT_INTERNAL ComparedGraph {
   /// Warns of nodes whose parameters are not known. \throws BackendError if the runtime fails.
   explicit ComparedGraph(Impl& graph);
 
-  ComparedNode describe(std::size_t index) const { return described(graph_, values.nodes[index]); }
+  ComparedNode describe(std::size_t index) const { return described(graph_, values.nodes[index], names_); }
   /// Dependencies of each node. \throws BackendError if the runtime fails.
   std::vector<Dependencies> dependencies() const;
   Impl& graph() const noexcept { return graph_; }
@@ -34,6 +38,7 @@ class REPRISE_EXPORT_INTERNAL ComparedGraph {
 
  private:
   Impl& graph_;
+  mutable KernelNames names_;
 };
 
 }  // namespace reprise::inspect

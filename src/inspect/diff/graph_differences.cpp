@@ -219,11 +219,12 @@ std::vector<ComparedNode> disabled_nodes(Impl& graph, Impl& other) {
   std::vector<GraphNodeHandle> ours, theirs;
   backend::Checked(graph.backend()).graph_nodes(graph.template_graph, &ours);
   std::vector<ComparedNode> disabled;
+  KernelNames names;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (graph.changes.enabled(ours[i])) continue;
     if (theirs.empty()) backend::Checked(other.backend()).graph_nodes(other.template_graph, &theirs);
     if (i < theirs.size())
-      disabled.push_back(described(other, scan_node(other.backend(), theirs[i], theirs[i], std::to_string(i))));
+      disabled.push_back(described(other, scan_node(other.backend(), theirs[i], theirs[i], std::to_string(i)), names));
   }
   return disabled;
 }
