@@ -332,7 +332,7 @@ TEST_P(GraphRecapture, AReplayTimerHasNoGraphAfterANewExecutable) {
   capture_first();
   ReplayTimer timer(graph_);
   graph_.recapture([&] { add(x_), add(x_); });
-  EXPECT_TRUE(contains(text_of<UsageError>([&] { timer.take(); }), "reset or destroyed since"));
+  EXPECT_TRUE(contains(text_of<UsageError>([&] { timer.take(); }), "found it reset or destroyed"));
   graph_.replay();
   EXPECT_EQ(first(x_), 3);
 }
