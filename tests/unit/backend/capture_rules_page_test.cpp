@@ -36,7 +36,7 @@ std::string page() {
 }
 
 /// The rows of all tables, without those below their names.
-std::vector<Row> rows() {
+std::vector<Row> read_rows() {
   std::vector<Row> found;
   std::istringstream lines(page());
   for (std::string line; std::getline(lines, line);) {
@@ -47,6 +47,11 @@ std::vector<Row> rows() {
     found.push_back(row);
   }
   return found;
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = read_rows();
+  return all;
 }
 
 std::string in_code(const CudaCall& call) {
@@ -86,11 +91,10 @@ TEST(CaptureRulesPage, HasTheCallsOfEachClass) {
 }
 
 TEST(CaptureRulesPage, HasEachRule) {
-  const std::vector<Row> all = rows();
   for (const CudaCall& call : cuda_calls()) {
     const std::string kind = row_of_kind(call.call_class).kinds();
     for (const CaptureRule& rule : rules_of(call.call_class))
-      ASSERT_TRUE(std::ranges::any_of(all, [&](const Row& row) { return is_row_of(row, rule, kind); }))
+      ASSERT_TRUE(std::ranges::any_of(rows(), [&](const Row& row) { return is_row_of(row, rule, kind); }))
           << "expected a row of \"" << kind << "\" with the code " << static_cast<int>(rule.result)
           << " and the advice: " << rule.advice;
   }
