@@ -64,9 +64,9 @@ class GraphedBackward final : public torch::autograd::Node {
   std::string name() const override {
     if (!call_->outputs_lost) return "GraphedBackward";
     const std::string text = text::format(
-        "GraphedBackward ({}, whose results were overwritten by {}: run the backward of each call before the next "
-        "call, or pass copies (clone) on to what keeps them, or make the callable with Outputs::copy; for several "
-        "micro-batches underway, make one callable for each)",
+        "GraphedBackward ({}, whose results were overwritten by {}. Run the backward of each call before the next "
+        "call, pass clones on, or make the callable with Outputs::copy. For several micro-batches underway, make one "
+        "callable for each)",
         call_->text(), call_->outputs_lost.text());
     return text;
   }
@@ -134,8 +134,8 @@ void CapturedFunction::refuse_arguments(std::vector<std::string> differences,
   if (differences.empty()) differences.emplace_back("a value is of another type");
   throw UsageError(
       text::format("A call of graphed {}: its arguments are not as the samples were:\n  {}\n"
-                   "Call it with such arguments, or make it again with these as the samples; for several shapes, make "
-                   "one for each, or let a cache do that (GraphedCacheOptions, GraphCache).",
+                   "Call it with such arguments, or make it again with these as the samples. For several shapes, make "
+                   "it with a cache (GraphedCacheOptions).",
                    *parts_.name, text::join(differences, "\n  ")));
 }
 
@@ -207,9 +207,8 @@ std::vector<at::Tensor> CapturedFunction::call(const std::vector<at::Tensor>& ar
   // The arguments of both would be staged in one place.
   if (in_call_.test_and_set(std::memory_order_acquire))
     throw UsageError(
-        text::format("A call of graphed {}: another call of it has not returned, on another thread, or around a hook "
-                     "of its graph that makes this one. One thread at a time may use the callables of a pool: order "
-                     "the calls, or make callables with pools of their own.",
+        text::format("A call of graphed {}: another call of it has not returned, on another thread or around a hook "
+                     "of its graph that makes this one. Order the calls, or make callables with pools of their own.",
                      *parts_.name));
   const auto returned = c10::make_scope_exit([this] { in_call_.clear(std::memory_order_release); });
   const c10::DeviceGuard device(parts_.device);
@@ -265,9 +264,9 @@ std::vector<at::Tensor> CapturedFunction::lend_outputs(const std::shared_ptr<Gra
 void CapturedFunction::check_backward(const GraphedCall& call, std::uint64_t versions) const {
   if (call.backward_lost)
     throw UsageError(text::format(
-        "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: each call's "
-        "backward comes before the next call, and once; callables of one pool run in the order that they were captured "
-        "in, backward in the reverse one. For any order, make callables one by one, with pools of their own.",
+        "backward of {}: what it needs was overwritten by {}. A graph has one set of intermediate values: run each "
+        "call's backward once, before the next call. Callables of one pool run in the order of their captures, and "
+        "backward in the reverse one. For any order, make callables one by one, with pools of their own.",
         call.text(), call.backward_lost.text()));
   for (std::size_t i = 0; i < call.versions.size(); ++i)
     if (parts_.saved[i] != 0 && call.versions[i].enabled() && call.versions[i].current_version() != 0)
