@@ -107,8 +107,8 @@ class REPRISE_EXPORT BreakableGraph {
 ///
 /// Options are those of each segment; the name gets the number of the segment. `hooks` are called for each of them.
 /// \throws UsageError if the graph is not empty, `body` is empty, the stream takes part in a capture, or an option
-///         needs a body that runs more than once (`check_frozen_values`, `inputs.confirm`). What capture() and the body
-///         throw: the graph is empty then, and what has run has taken effect.
+///         needs a body that runs more than once (`check_frozen_values`). What capture() and the body throw:
+///         the graph is empty then, and what has run has taken effect.
 REPRISE_EXPORT void breakable(BreakableGraph& graph, const GraphOptions& options, CaptureBody body);
 /// As above, and returns the graph.
 REPRISE_EXPORT BreakableGraph breakable(const GraphOptions& options, CaptureBody body);

@@ -114,7 +114,7 @@ class CaptureBody {
 /// current before, and on streams of other devices, except in relaxed mode of the thread (CaptureModeGuard). That holds
 /// in the scope `graph` as well.
 ///
-/// `body` runs once, before that GraphOptions::warmup times, and once more with InputOptions::confirm or
+/// `body` runs once, before that GraphOptions::warmup times, and once more with
 /// GraphOptions::check_frozen_values. An exception of `body` abandons the capture and propagates. \throws what
 /// CUDAGraph::capture_begin and capture_end throw; UsageError if `body` is empty.
 REPRISE_EXPORT CUDAGraph capture(const GraphOptions& options, CaptureBody body);

@@ -49,11 +49,6 @@ struct InputOptions {
   bool retain = false;
   /// Memory that counts as an input.
   Liveness scope = Liveness::allocator;
-  /// Captures the body twice; only places with an address in both captures count as inputs. Uninitialised words of a
-  /// kernel's parameters, which look like addresses by chance, differ between captures. The first graph is discarded;
-  /// GraphOptions::check_frozen_values compares the same two captures.
-  /// With capture() only.
-  bool confirm = false;
   /// Allows captured copies from and to local variables that are gone when the capture has ended, and functions of
   /// launch_host() that refer to such variables: addresses in the part of the ending thread's stack whose functions
   /// have returned, which each replay would read or write. Without it such a capture is refused, also where no other

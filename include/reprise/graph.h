@@ -122,8 +122,8 @@ class REPRISE_EXPORT CUDAGraph {
   /// \throws CaptureError if the capture was broken or a forked stream was not joined, EmptyCaptureError if nothing was
   ///         captured: the graph is empty again.
   /// \throws BackendError if the graph cannot be instantiated: the graph is empty again.
-  /// \throws UsageError if a second capture (InputOptions::confirm, GraphOptions::check_frozen_values) has other nodes
-  ///         than the first, or a copy uses local variables that are gone (InputOptions::allow_stack): the graph is
+  /// \throws UsageError if a second capture (GraphOptions::check_frozen_values) has other nodes than the first, or a
+  /// copy uses local variables that are gone (InputOptions::allow_stack): the graph is
   ///         empty again.
   /// \throws FrozenValuesError if values differ between both (GraphOptions::check_frozen_values): likewise.
   void capture_end();

@@ -69,7 +69,7 @@ struct GraphCacheOptions {
   /// Names of the fields of keys, in order, for texts. There may be fewer.
   std::vector<std::string> key_fields = {};
   /// Options for capturing entries. `pool`, `stream`, `warmup`, `keep_graph`, `discard_template`,
-  /// `check_frozen_values`, `inputs.confirm` and `name` belong to the cache.
+  /// `check_frozen_values` and `name` belong to the cache.
   GraphOptions capture = {.capture_error_mode = CaptureMode::thread};
 };
 

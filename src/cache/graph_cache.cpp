@@ -33,7 +33,6 @@ GraphCacheOptions checked_options(GraphCacheOptions options) {
   if (capture.keep_graph != KeepGraph::no) belongs("GraphOptions::keep_graph");
   if (capture.discard_template) belongs("GraphOptions::discard_template");
   if (capture.check_frozen_values) belongs("GraphOptions::check_frozen_values");
-  if (capture.inputs.confirm) belongs("InputOptions::confirm");
   if (!capture.name.empty()) belongs("GraphOptions::name");
   return options;
 }

@@ -93,7 +93,9 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
         "{}: GraphOptions::pool expected an id of graph_pool_handle(), or the pool() of a graph; found {}, "
         "which no call has returned. Take a new id from graph_pool_handle().",
         call, memory::pool_id_text(wanted.pool)));
-  const char* const option = wanted.warmup != 0 ? "GraphOptions::warmup" : needs_dry_run(wanted);
+  const char* const option = wanted.warmup != 0           ? "GraphOptions::warmup"
+                             : wanted.check_frozen_values ? "GraphOptions::check_frozen_values"
+                                                          : nullptr;
   if (option != nullptr && body_call == nullptr)
     throw UsageError(
         text::format("{}: {} needs a body that can run more than once, and only capture() has one: use that, or remove "
@@ -112,12 +114,6 @@ void CUDAGraph::Impl::require_can_begin(const char* call, const GraphOptions& wa
                      "with StreamGuard, remove the option, or use capture() or the scope graph, which "
                      "make it current.",
                      call));
-}
-
-const char* CUDAGraph::Impl::needs_dry_run(const GraphOptions& wanted) noexcept {
-  if (wanted.check_frozen_values) return "GraphOptions::check_frozen_values";
-  const bool looks_for_inputs = wanted.check_input_liveness || wanted.inputs.retain;
-  return looks_for_inputs && wanted.inputs.confirm ? "GraphOptions::inputs.confirm" : nullptr;
 }
 
 namespace {

@@ -124,8 +124,6 @@ struct CUDAGraph::Impl {
   KeepGraph keeps(const GraphOptions& wanted) const noexcept {
     return made_with == KeepGraph::yes ? made_with : wanted.keep_graph;
   }
-  /// The name of the option that requires a dry run of the body, or null. Only capture() can do that.
-  static const char* needs_dry_run(const GraphOptions& wanted) noexcept;
   /// Calls `step` of a capture; when it throws, this graph is empty again, and there is a report of the error.
   template <class Step>
   void or_make_empty(const Step& step);

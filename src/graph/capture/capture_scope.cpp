@@ -147,7 +147,7 @@ class HasBody {
 
 /// capture() in two passes.
 ///
-///     dry run -> [GraphOptions::check_frozen_values is called] -> [the listeners are notified] -> capture
+///     dry run -> GraphOptions::check_frozen_values is called -> the listeners inherit from it -> capture
 ///
 /// In the dry run the user's object has another Impl, which is destroyed afterwards: the body finds its graph
 /// capturing, and what it assigns in the end belongs to the graph that stays.
@@ -157,6 +157,7 @@ struct DryRun {
   DryRun(Impl& graph, const GraphOptions& wanted) : real(graph), options(wanted) {
     impl.body_call = real.body_call;
     impl.graph_id = real.graph_id;
+    impl.listeners.inherit(real.listeners);
     impl.hooks.leave_out_global();
   }
   DryRun(const DryRun&) = delete;
@@ -174,13 +175,9 @@ struct DryRun {
     }
   }
 
-  /// The captured graph is destroyed after this. Both graphs have the same listeners, unless a framework was installed
-  /// right between them.
-  void notify_and_release() {
-    const auto ours = real.listeners.in_order(), theirs = impl.listeners.in_order();
-    if (ours.size() != theirs.size())
-      throw UsageError("A framework was installed while a graph was being captured: capture it again.");
-    for (std::size_t i = 0; i < ours.size(); ++i) ours[i]->after_dry_run(*theirs[i]);
+  /// The captured graph is destroyed after this.
+  void hand_over_and_release() {
+    real.listeners.inherit(impl.listeners);
     stand_in.reset();
   }
 
@@ -197,20 +194,20 @@ void capture_twice(GraphAccess::Impl& impl, const GraphOptions& options, const C
   impl.require_can_begin(impl.body_call, options, nullptr);
   overwrite_stack(graphs::stack_pattern_of_dry_run);
   dry_run.run(body);
-  if (options.check_frozen_values) {
+  {
     const backend::UserCode user_code;
     options.check_frozen_values();
   }
-  dry_run.notify_and_release();
+  dry_run.hand_over_and_release();
   overwrite_stack(graphs::stack_pattern_of_capture);
   capture_once(impl, options, body);
 }
 
 void capture_passes(GraphAccess::Impl& impl, const GraphOptions& options, const CaptureBody& body) {
-  if (impl.needs_dry_run(options) == nullptr)
-    capture_once(impl, options, body);
-  else
+  if (options.check_frozen_values)
     capture_twice(impl, options, body);
+  else
+    capture_once(impl, options, body);
 }
 
 void capture_warmed_up(GraphAccess::Impl& impl, GraphOptions options, const CaptureBody& body) {

@@ -99,10 +99,6 @@ class CaptureListener {
  public:
   virtual ~CaptureListener() = default;
 
-  /// Before begin(), if the body was captured once before: that dry run succeeded, and `listener` was the one of this
-  /// kind in it. Its graph is destroyed after this.
-  virtual void after_dry_run(CaptureListener& /*listener*/) {}
-
   virtual void begin(captures::Capture& /*capture*/) {}    ///< may throw: the capture does not begin
   virtual void started(captures::Capture& /*capture*/) {}  ///< may throw: the capture is abandoned
   /// The body of a conditional node is captured from now on, until one of the next two; between started() and the end
@@ -160,7 +156,8 @@ class CaptureListener {
   virtual std::function<void()> adopt(const CaptureListener& /*other*/, Adoption& /*adoption*/) { return {}; }
 
   /// Before the first capture of this graph, which then takes the place of another one's: what the user registered with
-  /// `before`, the listener of this kind there, counts here, too.
+  /// `before`, the listener of this kind there, counts here, too. A dry run comes after the graph of the user in this
+  /// way, and that graph after its dry run, once that has succeeded.
   virtual void inherit(const CaptureListener& /*before*/) {}
 
   /// Replaces, among the resources of this graph that another one shares, the lists that this graph changes later by
@@ -176,14 +173,12 @@ class CaptureListener {
 template <class T>
 class ListenerOf : public CaptureListener {
  public:
-  void after_dry_run(CaptureListener& listener) final { after_dry_run_of(dynamic_cast<T&>(listener)); }
   std::function<void()> adopt(const CaptureListener& other, Adoption& adoption) final {
     return adopt_from(dynamic_cast<const T&>(other), adoption);
   }
   void inherit(const CaptureListener& before) final { inherit_from(dynamic_cast<const T&>(before)); }
 
  protected:
-  virtual void after_dry_run_of(T& /*listener*/) {}
   virtual std::function<void()> adopt_from(const T& /*other*/, Adoption& /*adoption*/) { return {}; }
   virtual void inherit_from(const T& /*before*/) {}
 };

@@ -13,7 +13,6 @@ namespace reprise::inspect {
 /// are left.
 class ProgressListener final : public graphs::ListenerOf<ProgressListener> {
  public:
-  void after_dry_run_of(ProgressListener& listener) override { words_ = listener.words_; }
   void inherit_from(const ProgressListener& before) override { words_ = before.words_; }
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;

@@ -53,7 +53,6 @@ class NewCapture {
     options.hooks = {};
     options.keep_graph = KeepGraph::no;
     options.discard_template = false;
-    options.inputs.confirm = false;
     options.check_frozen_values = nullptr;
     inside().without_executable = true;
     inside().listeners.inherit(graph.listeners);

@@ -13,10 +13,6 @@
 
 namespace reprise::inspect {
 
-void FrozenListener::after_dry_run_of(FrozenListener& listener) {
-  dry_run_ = std::move(listener.values_);
-}
-
 void FrozenListener::begin(captures::Capture& capture) {
   if (!capture.options().check_frozen_values) {
     dry_run_.reset();  // of a capture that failed to begin
@@ -35,7 +31,7 @@ void FrozenListener::ended(captures::Capture& capture, graphs::CapturedGraph& gr
   if (operators_ != nullptr) operators_->ended(graph.template_graph);
   NodeValues values = read(capture, graph);
   if (dry_run_ == nullptr)
-    values_ = std::make_unique<NodeValues>(std::move(values));
+    values_ = std::make_shared<const NodeValues>(std::move(values));
   else
     compare(capture, values);
   dry_run_.reset();

@@ -19,7 +19,7 @@ class FrozenListener final : public graphs::ListenerOf<FrozenListener> {
  public:
   explicit FrozenListener(const AnnotationListener& annotations) : annotations_(annotations) {}
 
-  void after_dry_run_of(FrozenListener& listener) override;
+  void inherit_from(const FrozenListener& before) override { dry_run_ = before.values_; }
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
@@ -34,8 +34,8 @@ class FrozenListener final : public graphs::ListenerOf<FrozenListener> {
   const AnnotationListener& annotations_;
   std::shared_ptr<memory::AllocationLog> log_;  // while a capture that is checked is underway
   std::shared_ptr<OperatorSource> operators_;   // likewise; null without a framework that has operators
-  std::unique_ptr<NodeValues> values_;          // of a dry run
-  std::unique_ptr<NodeValues> dry_run_;         // of the dry run before this capture
+  std::shared_ptr<const NodeValues> values_;    // of a dry run
+  std::shared_ptr<const NodeValues> dry_run_;   // of the dry run before this capture
 };
 
 }  // namespace reprise::inspect

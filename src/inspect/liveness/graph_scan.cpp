@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/liveness/graph_scan.h"
 
-#include <algorithm>
 #include <cstring>
-#include <tuple>
 #include <variant>
 
 #include "inspect/nodes/node_text.h"
@@ -71,7 +69,7 @@ class Scanner {
     // Nothing is ever allocated in the first pages.
     constexpr std::uintptr_t least = 4096;
     if (value >= least)
-      scan_.words.push_back({static_cast<std::uint32_t>(walk_.nodes().size() - 1), place, value, value, whole, used});
+      scan_.words.push_back({static_cast<std::uint32_t>(walk_.nodes().size() - 1), place, value, whole, used});
   }
 
   GraphWalk walk_;
@@ -93,18 +91,6 @@ std::string use_text(Backend& backend, const ScannedNode& node, std::uint32_t pl
     default:
       return node_text("memset destination", node.number, annotation);
   }
-}
-
-void GraphScan::confirm(const GraphScan& first) {
-  omissions = omissions_of_both(first.omissions, omissions);
-  auto other = first.words.begin();
-  std::erase_if(words, [&](ScannedWord& word) {
-    const auto place = [](const ScannedWord& w) { return std::tuple(w.node, w.place); };
-    while (other != first.words.end() && place(*other) < place(word)) ++other;
-    if (other == first.words.end() || place(*other) != place(word)) return true;
-    word.in_dry_run = other->value;
-    return false;
-  });
 }
 
 }  // namespace reprise::inspect

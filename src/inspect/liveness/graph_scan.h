@@ -23,7 +23,6 @@ struct ScannedWord {
   /// for a copy, copy_source or copy_destination.
   std::uint32_t place = 0;
   std::uintptr_t value = 0;
-  std::uintptr_t in_dry_run = 0;  ///< its value in the dry run; the same if there was none
   /// False for a part of a larger parameter, which code may have left uninitialised, and for a number.
   bool whole = true;
   /// What the work uses is known: no address one past the end of a buffer.
@@ -41,10 +40,6 @@ struct GraphScan {
   std::vector<ScannedWord> words;
   std::vector<Omission> omissions;
   std::vector<Range> own;  ///< memory of its allocation nodes
-
-  /// Keeps the words that also have a value in another capture of the same nodes, and stores that value. Nodes that are
-  /// omissions there are omissions here.
-  void confirm(const GraphScan& first);
 };
 
 /// Scans all nodes, including child graphs and bodies of conditional nodes. Of kernels of this library the operands are

@@ -54,11 +54,8 @@ bool is_set(const ScannedNode& node, const ScannedWord& word, std::span<const gr
 template <class IsKnown>
 std::vector<UsedAddress> addresses_in(const GraphScan& scan, const IsKnown& is_known) {
   std::set<std::uintptr_t> values;
-  for (const ScannedWord& word : scan.words) {
-    if (is_known(word)) continue;
-    values.insert(word.value);
-    values.insert(word.in_dry_run);
-  }
+  for (const ScannedWord& word : scan.words)
+    if (!is_known(word)) values.insert(word.value);
   for (const GraphScan::Range& own : scan.own)
     values.erase(values.lower_bound(own.begin), values.lower_bound(own.begin + own.bytes));
   std::vector<UsedAddress> addresses;
@@ -76,18 +73,12 @@ struct LivenessListener::Finding {
   bool was_free = false;  // in a block that was free when the capture ended
 };
 
-void LivenessListener::after_dry_run_of(LivenessListener& listener) {
-  dry_run_ = std::move(listener.scan_);
-}
-
 void LivenessListener::begin(Capture& capture) {
   const GraphOptions& options = capture.options();
-  if (!looks_for_inputs(options) && (options.inputs.scope != Liveness::allocator || options.inputs.confirm))
+  if (!looks_for_inputs(options) && options.inputs.scope != Liveness::allocator)
     throw UsageError(
-        text::format("GraphOptions::inputs.{} refines the search for inputs, and has no effect alone: set "
-                     "check_input_liveness or inputs.retain as well, or remove it.",
-                     options.inputs.confirm ? "confirm" : "scope"));
-  if (!options.inputs.confirm) dry_run_.reset();  // of a capture that failed to begin
+        "GraphOptions::inputs.scope refines the search for inputs, and has no effect alone: set check_input_liveness "
+        "or inputs.retain as well, or remove it.");
   looks_for_all_ = looks_for_inputs(options);
   const auto* const framework = graphs::framework_captures();
   if (framework != nullptr && (looks_for_all_ || looks_for_freed_tensors_))
@@ -107,33 +98,19 @@ void LivenessListener::ended(Capture& capture, graphs::CapturedGraph& graph) {
   options_ = capture.options().inputs;
   if (source_ != nullptr) source_->ended(graph.template_graph);
   allocations_ = memory::AllocationLog::allocations_of(capture);
-  GraphScan scan = scan_graph(*backend_, graph.template_graph, ScannedNodes::all, graph.known);
-  if (options_.confirm && dry_run_ == nullptr) {
-    scan_ = std::make_unique<GraphScan>(std::move(scan));
-    source_.reset();
-  } else {
-    std::vector<ScannedWord> unconfirmed;
-    if (dry_run_ != nullptr) {
-      require_same_nodes(*backend_, "GraphOptions::inputs.confirm", dry_run_->nodes, scan.nodes);
-      unconfirmed = scan.words;
-      scan.confirm(*dry_run_);
-    }
-    allocators_.emplace(Allocators{capture.device(), capture.pools(), std::move(source_)});
-    Inputs inputs = look(scan, {});
-    if (allocators_->source != nullptr) allocators_->source->found();
-    for (const ScannedWord& word : unconfirmed) inputs.uses.push_back({word, nullptr});
-    std::ranges::stable_sort(inputs.uses, {}, [](const Use& use) { return std::pair(use.word.node, use.word.place); });
-    if (looks_for_all_)
-      list_omissions(inputs, scan, 0, &graph.notes);
-    else if (inputs.list.empty())
-      return in_recording_ ? free_log_.reset() : reset();
-    if (options_.retain) {
-      retained_ = std::make_shared<Retained>(Retained{inputs.retained});
-      graph.resources.push_back(retained_);
-    }
-    keep(std::move(inputs));
+  const GraphScan scan = scan_graph(*backend_, graph.template_graph, ScannedNodes::all, graph.known);
+  allocators_.emplace(Allocators{capture.device(), capture.pools(), std::move(source_)});
+  Inputs inputs = look(scan, {});
+  if (allocators_->source != nullptr) allocators_->source->found();
+  if (looks_for_all_)
+    list_omissions(inputs, scan, 0, &graph.notes);
+  else if (inputs.list.empty())
+    return in_recording_ ? free_log_.reset() : reset();
+  if (options_.retain) {
+    retained_ = std::make_shared<Retained>(Retained{inputs.retained});
+    graph.resources.push_back(retained_);
   }
-  dry_run_.reset();
+  keep(std::move(inputs));
   free_log_.reset();
   if (!blocks_.empty() || !ranges_.empty()) graph.in_replays.push_back(this);
 }
@@ -282,8 +259,6 @@ LivenessListener::Inputs LivenessListener::look(const GraphScan& scan, std::span
     if (const Use* const known = known_use(scan, word, set)) return known->memory;
     const auto at = by_address.find(word.value);
     if (at == by_address.end()) return nullptr;
-    // Discarded if it is an address in one of the two captures only; a body may use other memory each time.
-    if (word.in_dry_run != word.value && !by_address.contains(word.in_dry_run)) return nullptr;
     if (!is_used(scan, word, *at->second)) return nullptr;
     const bool must_be_certain = !looks_for_all_ || at->second->was_free;
     return !must_be_certain || is_certainly_used(scan, word, *at->second, addresses) ? at->second : nullptr;
@@ -413,8 +388,6 @@ std::optional<std::vector<GraphInput>> LivenessListener::inputs() const {
 void LivenessListener::reset() noexcept {
   free_log_.reset();
   source_.reset();
-  scan_.reset();
-  dry_run_.reset();
   looks_for_all_ = false;
   inputs_.reset();
   blocks_.clear();

@@ -31,7 +31,6 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
  public:
   explicit LivenessListener(const AnnotationListener& annotations) : annotations_(annotations) {}
 
-  void after_dry_run_of(LivenessListener& listener) override;
   void begin(captures::Capture& capture) override;
   void started(captures::Capture& capture) override;
   void ended(captures::Capture& capture, graphs::CapturedGraph& graph) override;
@@ -135,8 +134,6 @@ class LivenessListener final : public graphs::ListenerOf<LivenessListener> {
   bool looks_for_freed_tensors_ = false;
   bool in_recording_ = false;
   std::optional<memory::FreeLog> free_log_;  // while the capture is underway
-  std::unique_ptr<GraphScan> scan_;          // of a dry run
-  std::unique_ptr<GraphScan> dry_run_;       // of the dry run before this capture
 
   backend::Backend* backend_ = nullptr;
   std::string name_;  // of the graph, for errors

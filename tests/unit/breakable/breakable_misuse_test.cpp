@@ -203,12 +203,9 @@ TEST(BreakableMisuse, WithinControlFlowEagerPartsAreRefused) {
 
 TEST(BreakableMisuse, OptionsThatRunTheBodyMoreThanOnceAreRefused) {
   Buffer<int> x = zeros();
-  GraphOptions confirm{.check_input_liveness = true};
-  confirm.inputs.confirm = true;
   expect_refused(
       {{[&] { static_cast<void>(breakable({.check_frozen_values = [] {}}, [&] { add(x); })); },
         "needs a body that can run more than once"},
-       {[&] { static_cast<void>(breakable(confirm, [&] { add(x); })); }, "needs a body that can run more than once"},
        {[&] { static_cast<void>(breakable({.warmup = -1}, [&] { add(x); })); }, "a number of runs"},
        {[&] { static_cast<void>(breakable({.stream = default_device().default_stream()}, [&] { add(x); })); },
         "the legacy default stream"}});

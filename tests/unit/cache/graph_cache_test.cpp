@@ -348,7 +348,6 @@ TEST(GraphCaches, RefuseOptionsThatCannotBe) {
   EXPECT_TRUE(contains(refused({.keep_graph = KeepGraph::yes}), "GraphOptions::keep_graph"));
   EXPECT_TRUE(contains(refused({.discard_template = true}), "GraphOptions::discard_template"));
   EXPECT_TRUE(contains(refused({.check_frozen_values = no_next}), "GraphOptions::check_frozen_values"));
-  EXPECT_TRUE(contains(refused({.inputs = {.confirm = true}}), "InputOptions::confirm"));
   EXPECT_TRUE(contains(refused({.name = "x"}), "GraphOptions::name"));
 }
 

@@ -286,8 +286,7 @@ TEST_F(GraphEndOfLife, AfterTheEndOfItsScopeIsAllowed) {
 
 TEST_F(GraphEndOfLife, InEitherPassOfACaptureWithADryRunFailsIt) {
   GraphOptions options;
-  options.check_input_liveness = true;
-  options.inputs.confirm = true;
+  options.check_frozen_values = no_next;
   for (const int pass : {0, 1})
     for (const bool assigned : {false, true}) {
       alive_.emplace();
@@ -342,7 +341,7 @@ TEST_F(GraphEndOfLife, DoesNotComeWithAMoveInTheBody) {
   for (const bool dry_run : {false, true}) {
     std::vector<CUDAGraph> graphs(1);
     GraphOptions options;
-    options.check_input_liveness = options.inputs.confirm = dry_run;
+    if (dry_run) options.check_frozen_values = no_next;
     capture(graphs.back(), options, [&] {
       add(x_);
       graphs.reserve(2 * graphs.capacity());  // moves the graph

@@ -30,7 +30,9 @@ std::exception_ptr thrown_in_begin;
 class Guest : public CaptureListener {
  public:
   explicit Guest(const char* name) : name_(name) {}
-  void after_dry_run(CaptureListener& other) override { write("dry run of " + dynamic_cast<Guest&>(other).name_); }
+  void inherit(const CaptureListener& before) override {
+    write("inherits from " + dynamic_cast<const Guest&>(before).name_);
+  }
   void begin(captures::Capture& /*capture*/) override {
     write("begin");
     if (thrown_in_begin != nullptr) std::rethrow_exception(thrown_in_begin);
@@ -213,16 +215,17 @@ TEST_F(ListenersOfAFramework, AreNotNotifiedOfAScopeThatIsLeftAfterTheCapture) {
   EXPECT_TRUE(notices.empty());
 }
 
-TEST_F(ListenersOfAFramework, AreNotifiedOfTheirDryRuns) {
+TEST_F(ListenersOfAFramework, InheritFromTheirDryRunsAndTheseFromThem) {
   install();
   CUDAGraph graph;
   Buffer<int> x = zeros();
   GraphOptions options;
-  options.check_input_liveness = options.inputs.confirm = true;
+  options.check_frozen_values = no_next;
   capture(graph, options, [&] { add(x); });
-  EXPECT_EQ(notices, (std::vector<std::string>{"first begin", "second begin", "first ended", "second ended",
-                                               "first dry run of first", "second dry run of second", "first begin",
-                                               "second begin", "first ended", "second ended"}));
+  EXPECT_EQ(notices, (std::vector<std::string>{"first inherits from first", "second inherits from second",
+                                               "first begin", "second begin", "first ended", "second ended",
+                                               "first inherits from first", "second inherits from second",
+                                               "first begin", "second begin", "first ended", "second ended"}));
 }
 
 }  // namespace

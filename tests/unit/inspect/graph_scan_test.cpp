@@ -196,30 +196,5 @@ TEST_F(GraphScanTest, AKernelWithoutANameIsAKernel) {
   EXPECT_THAT(warnings.texts(), ElementsAre(HasSubstr("cuFuncGetName")));
 }
 
-TEST_F(GraphScanTest, HasTheOmissionsOfAnotherScanToo) {
-  GraphScan second, first;
-  first.nodes = second.nodes = std::vector<ScannedNode>(4);
-  first.omissions = {{0, "first"}, {2, "first"}};
-  second.omissions = {{2, "second"}, {3, "second"}};
-  second.confirm(first);
-  std::vector<std::pair<std::uint32_t, std::string>> found;
-  for (const Omission& omission : second.omissions) found.emplace_back(omission.node, omission.why);
-  using Each = std::pair<std::uint32_t, std::string>;
-  EXPECT_THAT(found, ElementsAre(Each(0, "first"), Each(2, "second"), Each(3, "second")));
-}
-
-TEST_F(GraphScanTest, KeepsTheWordsThatAnotherScanHasInTheSamePlaceToo) {
-  GraphScan second, first;
-  first.nodes = second.nodes = std::vector<ScannedNode>(2);
-  first.words = {{0, 0, 0x1000}, {0, 8, 0x2000}, {1, 0, 0x3000}, {1, 16, 0x4000}};
-  second.words = {{0, 0, 0x1000}, {0, 8, 0x2008}, {1, 0, 0x3000}, {1, 8, 0x4000}, {1, 16, 0x4000}};
-  second.confirm(first);
-  std::vector<std::pair<std::uintptr_t, std::uintptr_t>> kept;
-  for (const ScannedWord& word : second.words) kept.emplace_back(word.value, word.in_dry_run);
-  using Both = std::pair<std::uintptr_t, std::uintptr_t>;
-  EXPECT_THAT(kept,
-              ElementsAre(Both(0x1000, 0x1000), Both(0x2008, 0x2000), Both(0x3000, 0x3000), Both(0x4000, 0x4000)));
-}
-
 }  // namespace
 }  // namespace reprise::inspect::test

@@ -207,7 +207,7 @@ TEST_F(HostCopies, AreRefusedAtEachWayToEndACapture) {
   copy_a_local();
   EXPECT_THROW(graph_.capture_end(), UsageError);
   GraphOptions options = with_check();
-  options.inputs.confirm = true;
+  options.check_frozen_values = no_next;
   EXPECT_THAT(refused([&] { copy_a_local(); }, options), HasSubstr("host memory that no longer exists"));
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <ostream>
 #include <string>
 
 #include <gmock/gmock.h>
@@ -8,8 +7,7 @@
 #include "tests/support/warnings.h"
 #include "tests/unit/graph/graph_fixture.h"
 
-// The options that compare two captures of a body, GraphOptions::inputs.confirm and check_frozen_values: what they have
-// in common.
+// GraphOptions::check_frozen_values captures a body twice: what holds whatever the values are.
 
 namespace reprise::graphs::test {
 namespace {
@@ -17,43 +15,21 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using ::testing::StartsWith;
 
-struct ComparingOption {
-  const char* name;
-  const char* suffix;  // of the names of tests
-  GraphOptions (*make)();
-  const char* omissions;  // how its warning of them begins
-};
-
-void PrintTo(const ComparingOption& option, std::ostream* out) {
-  *out << option.name;
+GraphOptions checking() {
+  GraphOptions options;
+  options.check_frozen_values = no_next;
+  return options;
 }
 
-const ComparingOption confirm = {"GraphOptions::inputs.confirm", "Confirm",
-                                 [] {
-                                   GraphOptions options;
-                                   options.check_input_liveness = true;
-                                   options.inputs.confirm = true;
-                                   return options;
-                                 },
-                                 "Inputs of a graph may be missing among those whose liveness it checks"};
-const ComparingOption check_frozen = {"GraphOptions::check_frozen_values", "CheckFrozenValues",
-                                      [] {
-                                        GraphOptions options;
-                                        options.check_frozen_values = no_next;
-                                        return options;
-                                      },
-                                      "GraphOptions::check_frozen_values may have missed values"};
-
-class TwoCaptures : public ::testing::TestWithParam<ComparingOption> {
+class TwoCaptures : public ::testing::Test {
  protected:
   /// The text of the refusal of `body`, which gets true in the first capture.
   template <class Body>
   std::string refusal(const Body& body) {
     runs_ = 0;
-    return text_of<UsageError>([&] { capture(graph_, GetParam().make(), [&] { body(runs_++ == 0); }); });
+    return text_of<UsageError>([&] { capture(graph_, checking(), [&] { body(runs_++ == 0); }); });
   }
 
   Buffer<int> x_ = zeros();
@@ -61,10 +37,10 @@ class TwoCaptures : public ::testing::TestWithParam<ComparingOption> {
   CUDAGraph graph_;
 };
 
-TEST_P(TwoCaptures, LeaveTheGraphOfTheSecondAndReleaseTheFirst) {
+TEST_F(TwoCaptures, LeaveTheGraphOfTheSecondAndReleaseTheFirst) {
   settle_memory();
   Buffer<int> result;
-  capture(graph_, GetParam().make(), [&] {
+  capture(graph_, checking(), [&] {
     ++runs_;
     result = Buffer<int>(1);
     multiply(x_, 2, result);
@@ -83,12 +59,13 @@ TEST_P(TwoCaptures, LeaveTheGraphOfTheSecondAndReleaseTheFirst) {
   EXPECT_EQ(first(result), 42);
 }
 
-TEST_P(TwoCaptures, OfMoreOrFewerNodesAreRefusedByTheFirstThatDiffers) {
+TEST_F(TwoCaptures, OfMoreOrFewerNodesAreRefusedByTheFirstThatDiffers) {
   const std::string fewer = refusal([&](bool is_first) {
     add(x_);
     if (is_first) fill_async(x_.data(), 0, 4);
   });
-  EXPECT_THAT(fewer, StartsWith(std::string(GetParam().name) + " needs a body that captures the same nodes each time"));
+  EXPECT_THAT(fewer,
+              StartsWith("GraphOptions::check_frozen_values needs a body that captures the same nodes each time"));
   EXPECT_THAT(fewer, HasSubstr("The first difference: memset (node 1) in the first capture, nothing in the second "
                                "(2 and 1 nodes in all)"));
   const std::string more = refusal([&](bool is_first) {
@@ -99,7 +76,7 @@ TEST_P(TwoCaptures, OfMoreOrFewerNodesAreRefusedByTheFirstThatDiffers) {
                               "(node 1) in the second (1 and 2 nodes in all)"));
 }
 
-TEST_P(TwoCaptures, OfOtherNodesAreRefusedByTheFirstThatDiffers) {
+TEST_F(TwoCaptures, OfOtherNodesAreRefusedByTheFirstThatDiffers) {
   const std::string other_type = refusal([&](bool is_first) {
     add(x_);
     if (is_first)
@@ -120,7 +97,7 @@ TEST_P(TwoCaptures, OfOtherNodesAreRefusedByTheFirstThatDiffers) {
                                       "0) in the second (1 and 1 nodes in all)"));
 }
 
-TEST_P(TwoCaptures, WithAWaitForAnExternalEventInOneOfThemAreRefusedByIt) {
+TEST_F(TwoCaptures, WithAWaitForAnExternalEventInOneOfThemAreRefusedByIt) {
   const Event event;
   const std::string text = refusal([&](bool is_first) {
     add(x_);
@@ -131,7 +108,7 @@ TEST_P(TwoCaptures, WithAWaitForAnExternalEventInOneOfThemAreRefusedByIt) {
                               "the second (2 and 3 nodes in all)"));
 }
 
-TEST_P(TwoCaptures, OfOtherNodesLeaveTheGraphEmptyAndAWarmUpHelps) {
+TEST_F(TwoCaptures, OfOtherNodesLeaveTheGraphEmptyAndAWarmUpHelps) {
   const auto body = [&](bool is_first) {
     if (is_first) fill_async(x_.data(), 0, 4);
     add(x_);
@@ -139,7 +116,7 @@ TEST_P(TwoCaptures, OfOtherNodesLeaveTheGraphEmptyAndAWarmUpHelps) {
   EXPECT_THAT(refusal(body), HasSubstr("set GraphOptions::warmup to 1"));
   EXPECT_THROW(graph_.pool(), UsageError) << "it is empty";
   runs_ = 0;
-  GraphOptions options = GetParam().make();
+  GraphOptions options = checking();
   options.warmup = 1;
   capture(graph_, options, [&] { body(runs_++ == 0); });
   EXPECT_EQ(runs_, 3);
@@ -147,17 +124,17 @@ TEST_P(TwoCaptures, OfOtherNodesLeaveTheGraphEmptyAndAWarmUpHelps) {
   EXPECT_EQ(first(x_), 2);
 }
 
-TEST_P(TwoCaptures, AreRefusedByCaptureBeginAndTheScope) {
+TEST_F(TwoCaptures, AreRefusedByCaptureBeginAndTheScope) {
   const SideStream stream;
   const std::string why =
-      std::string(GetParam().name) + " needs a body that can run more than once, and only capture() has one";
-  EXPECT_THAT(text_of<UsageError>([&] { graph_.capture_begin(GetParam().make()); }), HasSubstr(why));
-  EXPECT_THAT(text_of<UsageError>([&] { const graph scope(graph_, GetParam().make()); }), HasSubstr(why));
-  capture(graph_, GetParam().make(), [&] { add(x_); });
+      "GraphOptions::check_frozen_values needs a body that can run more than once, and only capture() has one";
+  EXPECT_THAT(text_of<UsageError>([&] { graph_.capture_begin(checking()); }), HasSubstr(why));
+  EXPECT_THAT(text_of<UsageError>([&] { const graph scope(graph_, checking()); }), HasSubstr(why));
+  capture(graph_, checking(), [&] { add(x_); });
   graph_.replay();
   EXPECT_EQ(first(x_), 1);
   graph_.reset();
-  EXPECT_THAT(text_of<UsageError>([&] { graph_.capture_begin(GetParam().make()); }), HasSubstr(why));
+  EXPECT_THAT(text_of<UsageError>([&] { graph_.capture_begin(checking()); }), HasSubstr(why));
 }
 
 /// A device that does not provide where the parameters of kernels lie, or not in the first capture.
@@ -170,42 +147,53 @@ class Withholding final : public backend::test::FaultyBackend {
   bool provides = false;
 };
 
-TEST_P(TwoCaptures, WarnOnceOfNodesThatCannotBeRead) {
+TEST_F(TwoCaptures, WarnOnceOfNodesThatCannotBeRead) {
   static auto& runtime = *new Withholding(default_device().backend());  // devices live until the process ends
   const DeviceGuard guard{Device(runtime)};
   Buffer<int> x = zeros();
   for (const bool provides_second : {false, true}) {
     runs_ = 0;
     const reprise::test::Warnings warnings;
-    capture(graph_, GetParam().make(), [&] {
+    capture(graph_, checking(), [&] {
       runtime.provides = provides_second && runs_++ == 1;
       add(x);
     });
-    EXPECT_THAT(warnings.texts(),
-                ElementsAre(AllOf(StartsWith(std::string(GetParam().omissions) + ": the parameters of the kernel"),
-                                  HasSubstr("(node 0) are not known, "))));
+    EXPECT_THAT(
+        warnings.texts(),
+        ElementsAre(
+            AllOf(StartsWith("GraphOptions::check_frozen_values may have missed values: the parameters of the kernel"),
+                  HasSubstr("(node 0) are not known, "))));
     graph_.reset();
   }
 }
 
-TEST(TwoCapturesOfBothOptions, AreTheSameTwo) {
-  Buffer<int> x = zeros();
-  int runs = 0, nexts = 0;
-  GraphOptions options = confirm.make();
-  options.check_frozen_values = [&] { ++nexts; };
-  CUDAGraph graph = capture(options, [&] {
-    ++runs;
-    add(x);
+TEST_F(TwoCaptures, FindTheGraphCapturingBothTimes) {
+  capture(graph_, checking(), [&] {
+    ++runs_;
+    EXPECT_EQ(graph_.device(), current_device());
+    EXPECT_THROW(graph_.reset(), UsageError);
+    add(x_);
   });
-  EXPECT_EQ(runs, 2);
-  EXPECT_EQ(nexts, 1);
-  EXPECT_THAT(graph.inputs(), SizeIs(1));
-  x.reset();
-  EXPECT_THROW(graph.replay(), DeadInputError);
+  EXPECT_EQ(runs_, 2);
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, TwoCaptures, ::testing::Values(confirm, check_frozen),
-                         [](const auto& info) { return std::string(info.param.suffix); });
+TEST_F(TwoCaptures, OfWhichTheFirstFailsAreReportedByTheGraph) {
+  EXPECT_THROW(capture(graph_, checking(),
+                       [&] {
+                         ++runs_;
+                         add(x_);
+                         make_unsafe_call();
+                       }),
+               CaptureError);
+  EXPECT_EQ(runs_, 1);
+  ASSERT_TRUE(graph_.capture_report().has_value());
+  EXPECT_EQ(graph_.capture_report()->code, ErrorCode::stream_capture_invalidated);
+  capture(graph_, checking(), [&] { add(x_); });
+  graph_.replay();
+  EXPECT_EQ(first(x_), 1);
+}
 
 }  // namespace
 }  // namespace reprise::graphs::test

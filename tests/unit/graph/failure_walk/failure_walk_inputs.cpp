@@ -37,10 +37,6 @@ void capture_with_liveness_of_all(Stage& s) {
   capture_inputs(s, {.check_input_liveness = true, .inputs = {.scope = Liveness::all}});
 }
 
-void capture_with_confirmed_inputs(Stage& s) {
-  capture_inputs(s, {.check_input_liveness = true, .inputs = {.confirm = true}});
-}
-
 void capture_with_checked_values(Stage& s) {
   capture(s.graph, {.check_frozen_values = no_next}, [&] {
     Buffer<int> scratch(segment_size);
@@ -65,7 +61,6 @@ void prepare_retained(Stage& s) {
 constexpr Scenario of_inputs[] = {
     {"capture_with_liveness", made, prepare_pinned, capture_with_liveness, Left::empty, Left::ready},
     {"capture_with_liveness_of_all", made, prepare_pinned, capture_with_liveness_of_all, Left::empty, Left::ready},
-    {"capture_with_confirmed_inputs", made, prepare_pinned, capture_with_confirmed_inputs, Left::empty, Left::ready},
     {"capture_with_checked_values", made, nullptr, capture_with_checked_values, Left::empty, Left::ready},
     {"capture_that_retains", made, prepare_pinned, capture_that_retains, Left::empty, Left::ready},
     {"replay_with_liveness", made, capture_with_liveness, replay, Left::ready, Left::ready},

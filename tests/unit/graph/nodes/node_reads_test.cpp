@@ -145,7 +145,7 @@ TEST_P(ReadsOfNodes, RecaptureWithANewExecutableReadsNoMore) {
 }
 
 TEST_P(ReadsOfNodes, CaptureWithAllChecksReadsEachNodeOnceInEachOfBothCaptures) {
-  options_.check_input_liveness = options_.inputs.confirm = true;
+  options_.check_input_liveness = true;
   options_.check_frozen_values = [] {};
   options_.report = ReportDetail::full;
   const auto capture_with_checks = [&](int nodes) {
