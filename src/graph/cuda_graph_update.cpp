@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <unordered_map>
 #include <utility>
@@ -79,9 +78,8 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
   graphs::TemplatePairs pairs(backend(), changes, other.changes, exec != nullptr);
   if (auto refusal = pairs.run(template_graph, other.template_graph)) return refusal;
 
-  std::vector<graphs::NodeAdoption> values = pairs.take_adoptions();
-  std::deque<graphs::NodeImage> made;
-  graphs::Adoption adoption{exec, pairs.take_own_nodes(), other.resources.share(), &values, &made};
+  std::vector<graphs::NodeChange> values = pairs.take_changes();
+  graphs::Adoption adoption{exec, pairs.take_own_nodes(), other.resources.share(), &values};
   std::shared_ptr<graphs::SharedTemplate> source = other.values_of;
   if (source == nullptr) {
     if (other.shared_template == nullptr)
@@ -108,8 +106,8 @@ std::optional<UpdateRefusal> CUDAGraph::Impl::update_from(Impl& other) {
       if (result == ErrorCode::graph_exec_update_failure) throw ExecRefused{info};
       require_success(Call::graph_exec_update, result);
     };
-    changes.adopt(
-        backend(), values, [this](GraphNodeHandle node) { return node_text(node); },
+    changes.apply(
+        backend(), nullptr, values, [this](GraphNodeHandle node) { return node_text(node); },
         [&] { resources.exchange(backend(), template_graph, std::move(adoption.resources), update); });
   } catch (const ExecRefused& refused) {
     return UpdateRefusal{refused.info.result, other_node(adoption.nodes, refused.info.node),

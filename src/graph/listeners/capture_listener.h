@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <span>
 #include <string>
@@ -24,8 +23,7 @@ namespace reprise::graphs {
 class CaptureListener;
 class GraphResources;
 class NodeChanges;
-class NodeImage;
-struct NodeAdoption;
+struct NodeChange;
 struct SetPlace;
 
 /// Failure of the runtime's capture of a graph or of a body.
@@ -63,8 +61,7 @@ struct Adoption {
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> nodes;  ///< of the other template: those of the own one
   /// Resources of the other graph, in its order: both graphs hold them.
   memory::ReleaseQueue::Resources resources = {};
-  std::vector<NodeAdoption>* values = nullptr;  ///< what nodes of the own template get; never null
-  std::deque<NodeImage>* made = nullptr;        ///< holds values that listeners put in their place; never null
+  std::vector<NodeChange>* changes = nullptr;  ///< what nodes of the own template get; never null
 
   /// Replaces a resource that must not be shared by a copy. Nothing if it is none of the resources.
   void replace(const std::shared_ptr<void>& shared, std::shared_ptr<void> copy) {

@@ -311,25 +311,6 @@ void NodeChanges::apply(Backend& backend, GraphExecHandle exec, std::span<NodeCh
   }
 }
 
-void NodeChanges::adopt(Backend& backend, std::span<const NodeAdoption> adoptions, const Describe& describe,
-                        const Changed& changed) {
-  std::vector<Step> steps;
-  steps.reserve(adoptions.size());
-  for (const NodeAdoption& each : adoptions) {
-    NodeImage& present = image_of(backend, each.node);
-    present.reserve(*each.from);
-    steps.push_back({each.node, &present, each.from});
-  }
-  write(backend, nullptr, steps, describe);
-  try {
-    changed();
-  } catch (...) {
-    put_back(backend, nullptr, steps);
-    throw;
-  }
-  for (const Step& step : steps) step.present->take_values(*step.to);
-}
-
 void NodeChanges::set_enabled(Backend& backend, GraphExecHandle exec, GraphNodeHandle node, std::size_t index,
                               bool enabled, const Describe& describe) {
   if (this->enabled(node) == enabled) return;

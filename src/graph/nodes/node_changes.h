@@ -27,13 +27,6 @@ struct SetPlace {
   NodePlace place = {};
 };
 
-/// A node of a graph, and the one of another graph whose values it is to have; both are of one type, which is not a
-/// child graph, conditional or allocation node.
-struct NodeAdoption {
-  GraphNodeHandle node = nullptr;
-  const NodeImage* from = nullptr;  ///< of the other graph
-};
-
 /// Copies of a template that had an end in memory of a device when its executable was made: the index of that device.
 struct DeviceEnds {
   std::optional<int> source = {}, destination = {};
@@ -105,11 +98,6 @@ class NodeChanges {
   /// Changes executable (null: none) and template, all nodes or none.
   /// \throws BackendError that describes the node; what `changed` throws.
   void apply(backend::Backend& backend, GraphExecHandle exec, std::span<NodeChange> changes, const Describe& describe,
-             const Changed& changed);
-
-  /// Gives nodes of the template the values of another graph's, all or none. values() has them when `changed` has
-  /// returned. \throws as apply().
-  void adopt(backend::Backend& backend, std::span<const NodeAdoption> adoptions, const Describe& describe,
              const Changed& changed);
 
   /// Enables or disables a node. \throws BackendError that describes the node: nothing has changed.

@@ -199,18 +199,6 @@ backend::NodeParams NodeImage::params(ParamPointers& pointers) const {
   return kernel;
 }
 
-void NodeImage::take_values(const NodeImage& from) noexcept {
-  own_ = from.own_;
-  function_ = from.function_;
-  config_ = from.config_;
-  if (layout_ != from.layout_) layout_ = from.layout_;
-  block_.assign(from.block_.begin(), from.block_.end());
-  packed_ = from.packed_;
-  copy_ = from.copy_;
-  set_ = from.set_;
-  if (others_) others_ = from.others_;
-}
-
 bool NodeImage::same_values(const NodeImage& other) const noexcept {
   const LaunchConfig &a = config_, &b = other.config_;
   const bool same_shape = a.grid == b.grid && a.block == b.block && a.shared_bytes == b.shared_bytes &&

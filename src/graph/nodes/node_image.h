@@ -104,10 +104,6 @@ class NodeImage {
   /// valid until one of the two is changed, moved, destroyed or passed to this again.
   backend::NodeParams params(ParamPointers& pointers) const;
 
-  /// Takes over the values of a node of the same type, after reserve() for it. Not for graphs in nodes.
-  void take_values(const NodeImage& from) noexcept;
-  void reserve(const NodeImage& from) { block_.reserve(from.block_.size()); }
-
   /// True if both are of the same node and have the same values. Padding counts.
   bool same_values(const NodeImage& other) const noexcept;
 

@@ -108,7 +108,7 @@ std::optional<UpdateRefusal> TemplatePairs::pair_values(GraphNodeHandle own, con
     return UpdateRefusal{UpdateResult::parameters_changed, other,
                          "an end of the copy, which was in memory of a device when the executable was made, is in "
                          "pageable memory"};
-  if (!from.same_values(to)) adoptions_.push_back({own, &to});
+  if (!from.same_values(to)) changes_.push_back({own, to});
   return std::nullopt;
 }
 

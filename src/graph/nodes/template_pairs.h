@@ -33,9 +33,8 @@ class TemplatePairs {
 
   /// After run(): for each node of the other template that of the own one.
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> take_own_nodes() noexcept { return std::move(own_nodes_); }
-  /// Changes that give the nodes of the own template the values of the other one, in the order of the templates. Valid
-  /// until the other one is changed.
-  std::vector<NodeAdoption> take_adoptions() noexcept { return std::move(adoptions_); }
+  /// Changes that give the nodes of the own template the values of the other one, in the order of the templates.
+  std::vector<NodeChange> take_changes() noexcept { return std::move(changes_); }
 
  private:
   using Refusal = std::optional<UpdateRefusal>;
@@ -50,7 +49,7 @@ class TemplatePairs {
   NodeChanges& other_;
   const bool has_executable_;
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> own_nodes_;
-  std::vector<NodeAdoption> adoptions_;
+  std::vector<NodeChange> changes_;
 };
 
 }  // namespace reprise::graphs

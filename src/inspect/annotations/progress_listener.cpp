@@ -31,12 +31,9 @@ std::function<void()> ProgressListener::adopt_from(const ProgressListener& their
     words = words_ != nullptr ? words_ : std::make_shared<ProgressMarks::Words>(words->device());
     marks = marks->in(words);
     adoption.replace(theirs.words_, words);
-    for (graphs::NodeAdoption& each : *adoption.values) {
-      if (each.from->type() != backend::NodeType::memset || !theirs.marks_->has(each.from->set().destination)) continue;
-      graphs::NodeImage& moved = adoption.made->emplace_back(*each.from);
-      theirs.marks_->move_to(*marks, moved.set());
-      each.from = &moved;
-    }
+    for (graphs::NodeChange& each : *adoption.changes)
+      if (each.to.type() == backend::NodeType::memset && theirs.marks_->has(each.to.set().destination))
+        theirs.marks_->move_to(*marks, each.to.set());
   }
   return [this, words = std::move(words), marks = std::move(marks)]() mutable {
     words_.swap(words);
