@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/check.h"
 #include "graph/capture/active_capture.h"
 #include "graph/graph_state.h"
 #include "graph/hooks.h"
@@ -26,11 +27,25 @@
 #include "graph/parameters/parameters.h"
 #include "graph/resources/graph_counts.h"
 #include "graph/resources/graph_resources.h"
-#include "graph/shared_template.h"
-#include "graph/update_refusal.h"
 #include "reprise/graph.h"
 
 namespace reprise::graphs {
+/// A template that outlives its graph, if another graph took over its values: user objects that other code gave to it,
+/// such as a library for what its kernels use, cannot be listed, and live as long as the template.
+class SharedTemplate {
+ public:
+  SharedTemplate(const Device& device, GraphHandle graph) : device_(device), graph_(graph) {}
+  ~SharedTemplate() {
+    const backend::RelaxedCaptureMode relaxed(device_.backend());
+    backend::WarnOnError(device_.backend()).graph_destroy(graph_);
+  }
+  SharedTemplate(const SharedTemplate&) = delete;
+  SharedTemplate& operator=(const SharedTemplate&) = delete;
+
+ private:
+  const Device device_;
+  GraphHandle const graph_;
+};
 
 /// \throws UsageError if an enumerator of the options has no name.
 void require_named_options(const GraphOptions& options);
@@ -290,38 +305,23 @@ struct CUDAGraph::Impl {
 /// Locks a graph's launch mutex. Within a hook of the graph it locks nothing: the caller of the hook holds the mutex.
 class CUDAGraph::Impl::LaunchLock {
  public:
-  explicit LaunchLock(Impl& impl) : mutex_(impl.in_own_hook() ? nullptr : &impl.launch_mutex) {
-    if (mutex_ != nullptr) mutex_->lock();
+  explicit LaunchLock(Impl& impl) {
+    if (!impl.in_own_hook()) lock_ = std::unique_lock(impl.launch_mutex);
   }
-  ~LaunchLock() {
-    if (mutex_ != nullptr) mutex_->unlock();
-  }
-  LaunchLock(const LaunchLock&) = delete;
-  LaunchLock& operator=(const LaunchLock&) = delete;
 
  private:
-  graphs::LaunchMutex* const mutex_;
+  std::unique_lock<graphs::LaunchMutex> lock_;
 };
 
 /// Locks the launch mutexes of two graphs, which may be the same, in an order that all threads share.
 class CUDAGraph::Impl::LockBoth {
  public:
-  LockBoth(Impl& one, Impl& other)
-      : first_(std::min(&one.launch_mutex, &other.launch_mutex, std::less<>())),
-        second_(std::max(&one.launch_mutex, &other.launch_mutex, std::less<>())) {
-    first_->lock();
-    if (first_ != second_) second_->lock();
+  LockBoth(Impl& one, Impl& other) : first_(std::min(&one, &other, std::less<>())->launch_mutex) {
+    if (&one != &other) second_ = std::unique_lock(std::max(&one, &other, std::less<>())->launch_mutex);
   }
-  ~LockBoth() {
-    if (first_ != second_) second_->unlock();
-    first_->unlock();
-  }
-  LockBoth(const LockBoth&) = delete;
-  LockBoth& operator=(const LockBoth&) = delete;
 
  private:
-  graphs::LaunchMutex* const first_;
-  graphs::LaunchMutex* const second_;
+  std::unique_lock<graphs::LaunchMutex> first_, second_;
 };
 
 /// While it lives, each of two graphs has the Impl of the other. At the end a graph that was moved has its own again,

@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "graph/nodes/node_image.h"
+#include "reprise/graph_diff.h"
 
 namespace reprise::graphs {
 
@@ -25,6 +26,13 @@ struct NodeChange {
 struct SetPlace {
   GraphNodeHandle node = nullptr;
   NodePlace place = {};
+};
+
+/// Why the executable of a graph cannot be updated to another one.
+struct UpdateRefusal {
+  UpdateResult result = UpdateResult::error;
+  GraphNodeHandle node = nullptr;  ///< of the other template: the first one that does not fit; null: it is not known
+  std::string why = {};            ///< without a full stop
 };
 
 /// Copies of a template that had an end in memory of a device when its executable was made: the index of that device.

@@ -9,7 +9,6 @@
 
 #include "backend/backend.h"
 #include "graph/nodes/node_changes.h"
-#include "graph/update_refusal.h"
 
 namespace reprise::graphs {
 
