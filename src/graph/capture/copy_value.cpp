@@ -7,7 +7,7 @@
 
 #include "backend/check.h"
 #include "captures/registry.h"
-#include "graph/capture/host_functions.h"
+#include "graph/capture/kept_objects.h"
 #include "memory/watches/allocation_log.h"
 #include "reprise/detail/public_call.h"
 #include "reprise/error.h"
@@ -31,7 +31,7 @@ const void* keep_value(captures::Capture& capture, const void* source, std::size
   auto value = std::make_shared<HostBuffer<std::byte>>(bytes, capture.device());
   std::memcpy(value->data(), source, bytes);
   const void* const address = value->data();
-  const auto kept = graphs::HostFunctions::of(capture);
+  const auto kept = graphs::KeptObjects::of(capture);
   if (kept == nullptr) throw UsageError("copy_value_async: the capture is over: call it before its end.");
   kept->keep(std::move(value));
   memory::AllocationLog::note(capture, address, bytes, /*is_value=*/true);

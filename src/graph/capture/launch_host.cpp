@@ -9,7 +9,7 @@
 #include "backend/objects/outside_work.h"
 #include "backend/user_code.h"
 #include "captures/registry.h"
-#include "graph/capture/host_functions.h"
+#include "graph/capture/kept_objects.h"
 #include "memory/lifetime/release_queue.h"
 #include "reprise/detail/public_call.h"
 #include "reprise/error.h"
@@ -19,7 +19,7 @@ namespace reprise {
 namespace graphs {
 namespace {
 
-constinit captures::Slot<HostFunctions> functions_of_capture;
+constinit captures::Slot<KeptObjects> kept_in_capture;
 
 using host_detail::Function;
 
@@ -78,16 +78,16 @@ void keep_in_template(backend::Backend& backend, GraphHandle graph, Queueable fu
 
 }  // namespace
 
-std::shared_ptr<HostFunctions> HostFunctions::of(captures::Capture& capture) {
-  return capture.get_or_attach(functions_of_capture);
+std::shared_ptr<KeptObjects> KeptObjects::of(captures::Capture& capture) {
+  return capture.get_or_attach(kept_in_capture);
 }
 
-std::shared_ptr<HostFunctions> HostFunctions::find(captures::Capture& capture) noexcept {
-  return capture.get(functions_of_capture);
+std::shared_ptr<KeptObjects> KeptObjects::find(captures::Capture& capture) noexcept {
+  return capture.get(kept_in_capture);
 }
 
-std::shared_ptr<HostFunctions> HostFunctions::take(captures::Capture& capture) noexcept {
-  return capture.detach(functions_of_capture);
+std::shared_ptr<KeptObjects> KeptObjects::take(captures::Capture& capture) noexcept {
+  return capture.detach(kept_in_capture);
 }
 
 }  // namespace graphs
@@ -107,9 +107,9 @@ void host_detail::launch(const StreamRef& stream, std::unique_ptr<Function> func
     throw UsageError(
         "launch_host: expected a stream outside of bodies of conditional nodes, which cannot have a host function; "
         "found one in a body; call it before or after the node. The capture continues.");
-  const auto functions = found.part == captures::Part::own ? graphs::HostFunctions::of(*found.capture) : nullptr;
-  if (functions != nullptr) {
-    functions->keep(std::move(owned), object);
+  const auto objects = found.part == captures::Part::own ? graphs::KeptObjects::of(*found.capture) : nullptr;
+  if (objects != nullptr) {
+    objects->keep(std::move(owned), object);
     runtime.launch_host_function({&graphs::call_each_time, kept}, stream.native());
   } else if (found.part == captures::Part::foreign) {
     graphs::keep_in_template(backend, found.info.graph, std::move(owned));

@@ -11,6 +11,7 @@
 #include "backend/check.h"
 #include "captures/child_node.h"
 #include "graph/capture/active_capture.h"
+#include "graph/capture/kept_objects.h"
 #include "graph/graph_names.h"
 #include "graph/listeners/child_listener.h"
 #include "graph/listeners/pool_listener.h"
@@ -140,11 +141,12 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   const Checked runtime(backend);
   captures::Capture& capture = *found.capture;
   const auto children = CaptureChildren::of(capture);
+  const auto kept = KeptObjects::of(capture);
   std::vector<GraphNodeHandle> dependencies(found.info.dependencies.begin(), found.info.dependencies.end());
   std::vector<backend::EdgeData> edges(found.info.edges.begin(), found.info.edges.end());
   std::vector<std::uint64_t> graph_ids = child.listeners.children().graph_ids();
   graph_ids.push_back(child.graph_id);
-  if (children != nullptr) {
+  if (children != nullptr && kept != nullptr) {
     // The copies use the same memory: like launches of one executable, they run one after another.
     std::vector<Connection> connections;
     for (const std::uint64_t id : graph_ids)
@@ -155,7 +157,7 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
     auto resources = child.resources.share();
     if (child.values_of != nullptr) resources.push_back(child.values_of);  // share() leaves it out
     child.listeners.replace_by_copies(resources);
-    children->hold(resources);
+    for (const auto& resource : resources) kept->keep(resource);
     children->add_memory(child.listeners.pool().allocations());
     children->add_memory(child.listeners.children().memory());
     if (child.parameters.can_be_set() || child.listeners.children().have_parameters()) children->note_parameters();

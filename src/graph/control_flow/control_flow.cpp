@@ -17,6 +17,7 @@
 #include "backend/user_code.h"
 #include "captures/registry.h"
 #include "graph/capture/active_capture.h"
+#include "graph/capture/kept_objects.h"
 #include "graph/control_flow/body_nodes.h"
 #include "graph/listeners/child_listener.h"
 #include "kernels/condition_kernel.h"
@@ -316,12 +317,14 @@ std::shared_ptr<graphs::LoopMemory> cleared_memory(const Device& device) {
 // The words that the graph of the capture holds for its next loop: those of an earlier capture, if there are any.
 std::shared_ptr<graphs::LoopMemory> words_of_next_loop(const Request& request, captures::Capture& capture) {
   const auto loops = graphs::CaptureChildren::of(capture);
-  if (loops == nullptr) refuse_over(request);
+  const auto kept = graphs::KeptObjects::of(capture);
+  if (loops == nullptr || kept == nullptr) refuse_over(request);
   const Device& device = request.stream.device();
   graphs::CaptureChildren::LoopWords loop = loops->next_loop();
   auto words = std::static_pointer_cast<graphs::LoopMemory>(loop.words);
   if (words == nullptr || words->device != device) loop.words = words = cleared_memory(device);
-  loops->hold_loop(loop);
+  loops->set_words(loop);
+  kept->keep(words);
   return words;
 }
 

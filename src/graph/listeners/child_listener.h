@@ -15,7 +15,7 @@
 
 namespace reprise::graphs {
 
-/// The child graphs and loops of one capture: what they hold, which the parent shares, and the last copies of children.
+/// The child graphs and loops of one capture: their memory and words, and the last copies of children.
 /// In a slot of the capture from the first of them on. Thread-safe.
 class CaptureChildren {
  public:
@@ -25,11 +25,6 @@ class CaptureChildren {
   /// Null if there are none.
   static std::shared_ptr<CaptureChildren> end(captures::Capture& capture) noexcept;
 
-  /// Adds resources that a child's nodes use.
-  void hold(const std::vector<std::shared_ptr<void>>& resources) {
-    const std::lock_guard lock(mutex_);
-    held_.insert(held_.end(), resources.begin(), resources.end());
-  }
   /// Adds what the capture of a child allocated.
   void add_memory(const Allocations& allocations) {
     const std::lock_guard lock(mutex_);
@@ -50,16 +45,15 @@ class CaptureChildren {
     const std::lock_guard lock(mutex_);
     reused_ = std::move(words);
   }
-  /// Begins the next loop. Its words are null if there are none to take over: hold_loop() adds them.
+  /// Begins the next loop. Its words are null if there are none to take over: set_words() adds them.
   LoopWords next_loop() {
     const std::lock_guard lock(mutex_);
     const std::size_t number = loops_.size();
     loops_.push_back(number < reused_.size() ? reused_[number] : nullptr);
     return {number, loops_.back()};
   }
-  void hold_loop(const LoopWords& loop) {
+  void set_words(const LoopWords& loop) {
     const std::lock_guard lock(mutex_);
-    held_.push_back(loop.words);
     loops_[loop.number] = loop.words;
   }
   /// The node that ran the graph with this number last, itself or in a child graph; one that is null if none did.
@@ -78,20 +72,18 @@ class CaptureChildren {
     const std::lock_guard lock(mutex_);
     edges_.add(device, graph, from, to);
   }
-  /// Call the next five once the capture is over. The numbers of all graphs that have a copy.
+  /// Call the next four once the capture is over. The numbers of all graphs that have a copy.
   std::vector<std::uint64_t> graph_ids() const {
     std::vector<std::uint64_t> ids;
     for (const auto& [id, node] : copies_) ids.push_back(id);
     return ids;
   }
-  const std::vector<std::shared_ptr<void>>& held() const noexcept { return held_; }
   const std::vector<std::shared_ptr<void>>& loops() const noexcept { return loops_; }
   const Allocations& memory() const noexcept { return memory_; }
   bool have_parameters() const noexcept { return have_parameters_; }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<void>> held_;
   Allocations memory_;
   bool have_parameters_ = false;
   std::vector<std::shared_ptr<void>> loops_;   // words, by the number of the loop
@@ -100,15 +92,15 @@ class CaptureChildren {
   captures::AddedEdges edges_;
 };
 
-/// Child graphs and loops: the parent shares what they hold as long as anything of the parent can use it. Each capture
-/// of a graph has the same words of loops, so that a Loop stays one of the graph when that is captured again.
+/// Child graphs and loops; the parent keeps what they hold (KeptObjects). Each capture of a graph has the same words of
+/// loops, so that a Loop stays one of the graph when that is captured again.
 class ChildListener final : public ListenerOf<ChildListener> {
  public:
   void inherit_from(const ChildListener& before) override { loops_ = before.loops_; }
   void started(captures::Capture& capture) override {
     if (!loops_.empty()) CaptureChildren::of(capture)->reuse_loops(loops_);
   }
-  void ended(captures::Capture& capture, CapturedGraph& graph) override {
+  void ended(captures::Capture& capture, CapturedGraph& /*graph*/) override {
     const auto children = CaptureChildren::end(capture);
     if (children == nullptr) return;
     pools_ = capture.pools();
@@ -116,7 +108,6 @@ class ChildListener final : public ListenerOf<ChildListener> {
     memory_ = children->memory();
     have_parameters_ = children->have_parameters();
     loops_ = children->loops();
-    for (const auto& held : children->held()) graph.resources.push_back(held);
   }
   void abandoned(captures::Capture& capture) noexcept override {
     CaptureChildren::end(capture);

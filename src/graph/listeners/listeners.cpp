@@ -9,7 +9,6 @@
 #include "graph/listeners/pool_listener.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
-#include "graph/listeners/workspace_listener.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/annotations/progress_listener.h"
 #include "inspect/frozen/frozen_listener.h"
@@ -35,7 +34,6 @@ struct Listeners::Own {
   PoolListener pool;                                     // before what allocates
   ChildListener children;                                // after the pool: what children hold is released before it
   CollectivesListener collectives;                       // in any place: what it holds lies in no pool
-  WorkspaceListener workspaces;                          // go back to the pool before it is closed
   inspect::ProgressListener progress;                    // scopes of the annotations add its nodes
   RandomListener random;                                 // after the pool: the words of a graph lie in it
   inspect::AnnotationListener annotations{progress};     // of nodes that do not change any more
@@ -45,8 +43,8 @@ struct Listeners::Own {
   RetainListener retain;                                 // what it keeps is destroyed first
 
   std::vector<CaptureListener*> in_order() {
-    return {&report, &pool,        &children, &collectives, &workspaces,  &progress,
-            &random, &annotations, &frozen,   &liveness,    &host_copies, &retain};
+    return {&report,      &pool,   &children, &collectives, &progress, &random,
+            &annotations, &frozen, &liveness, &host_copies, &retain};
   }
 };
 

@@ -6,14 +6,14 @@
 #include <memory>
 #include <utility>
 
-#include "graph/capture/host_functions.h"
+#include "graph/capture/kept_objects.h"
 #include "graph/listeners/capture_listener.h"
 #include "graph/resources/graph_resources.h"
 
 namespace reprise::graphs {
 
-/// Objects of the user's that live as long as anything of the graph: CUDAGraph::retain() and release(), and the
-/// functions of launch_host(). They are held here and by the capture, then by the graph's resources.
+/// Objects that live as long as anything of the graph: those of CUDAGraph::retain() and release(), and what calls in
+/// the capture keep. They are held here and by the capture, then by the graph's resources.
 class RetainListener final : public ListenerOf<RetainListener> {
  public:
   /// Needs a capture that is underway, or its graph with these resources. Called by one thread at a time.
@@ -44,9 +44,12 @@ class RetainListener final : public ListenerOf<RetainListener> {
 
   void ended(captures::Capture& capture, CapturedGraph& graph) override {
     if (held_ != nullptr) graph.resources.push_back(std::move(held_));
-    if (auto functions = HostFunctions::take(capture)) graph.resources.push_back(std::move(functions));
+    if (auto kept = KeptObjects::take(capture)) graph.resources.push_back(std::move(kept));
   }
-  void abandoned(captures::Capture& /*capture*/) noexcept override { reset(); }
+  void abandoned(captures::Capture& capture) noexcept override {
+    KeptObjects::take(capture);
+    reset();
+  }
   // Each graph has a list of its own, to release from.
   std::function<void()> adopt_from(const RetainListener& other, Adoption& adoption) override {
     const auto copy = other.replace_by_copy(adoption.resources);

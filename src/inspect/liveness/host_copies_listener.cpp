@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backend/check.h"
-#include "graph/capture/host_functions.h"
+#include "graph/capture/kept_objects.h"
 #include "inspect/liveness/graph_scan.h"
 #include "inspect/liveness/thread_stack.h"
 #include "memory/watches/copy_origins.h"
@@ -45,12 +45,12 @@ std::string access_text(const HostAccess& access) {
 }
 
 void require_lasting_functions(captures::Capture& capture, const void* end_frame) {
-  const auto functions = graphs::HostFunctions::find(capture);
-  if (functions == nullptr || capture.options().inputs.allow_stack) return;
+  const auto kept = graphs::KeptObjects::find(capture);
+  if (kept == nullptr || capture.options().inputs.allow_stack) return;
   const AddressRange ended = ended_stack(end_frame);
-  const std::vector<std::span<const std::byte>> objects = functions->objects();
-  for (std::size_t i = 0; i < objects.size(); ++i)
-    if (const auto found = find_reference(objects[i], ended))
+  const std::vector<std::span<const std::byte>> functions = kept->functions();
+  for (std::size_t i = 0; i < functions.size(); ++i)
+    if (const auto found = find_reference(functions[i], ended))
       throw UsageError(text::format(
           "Replays of the captured graph{} would call a function of launch_host() that refers to a destroyed local "
           "variable: call {} of launch_host() in the capture was passed one with the address {} of this "

@@ -10,7 +10,6 @@
 #include "graph/listeners/pool_listener.h"
 #include "graph/listeners/random_listener.h"
 #include "graph/listeners/retain_listener.h"
-#include "graph/listeners/workspace_listener.h"
 #include "inspect/annotations/annotation_listener.h"
 #include "inspect/annotations/progress_listener.h"
 #include "inspect/frozen/frozen_listener.h"
@@ -36,7 +35,6 @@ const ListenerScenario of_listeners[] = {
     {typeid(PoolListener), "capture_with_allocations"},
     {typeid(ChildListener), "capture_with_a_child"},
     {typeid(CollectivesListener), "capture_with_collectives"},
-    {typeid(WorkspaceListener), "capture_with_workspaces"},
     {typeid(inspect::ProgressListener), "capture_with_progress_marks"},
     {typeid(RandomListener), "capture_with_random_numbers"},
     {typeid(inspect::AnnotationListener), "capture_with_annotations"},

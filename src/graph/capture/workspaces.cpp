@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/listeners/workspace_listener.h"
-
 #include <algorithm>
 #include <mutex>
 #include <optional>
@@ -11,6 +9,7 @@
 
 #include "backend/objects/stream_handles.h"
 #include "captures/registry.h"
+#include "graph/capture/kept_objects.h"
 #include "reprise/workspace.h"
 #include "support/immortal.h"
 
@@ -46,24 +45,19 @@ struct StreamName {
 };
 
 // A workspace in use by one stream of a capture; of no stream any more once that was destroyed, since its handle may
-// come back for a new one.
+// come back for a new one. KeptObjects has the memory.
 struct InUse {
   std::optional<StreamName> stream;
   std::string library;
-  std::shared_ptr<Memory> memory;
+  std::weak_ptr<Memory> memory;
 };
 
-}  // namespace
-
-/// The workspaces of one capture, in a slot of it from the first request on. Guarded by the table's mutex until the
-/// capture has ended.
+// The workspaces of one capture, in a slot of it from the first request on. Guarded by the table's mutex.
 struct CaptureWorkspaces {
   std::vector<InUse> in_use;
 
   void stream_ends(const StreamRef& stream) noexcept;
 };
-
-namespace {
 
 constinit captures::Slot<CaptureWorkspaces> workspaces_of;
 
@@ -91,7 +85,7 @@ std::shared_ptr<Memory> of_stream(const std::vector<InUse>& in_use, const Stream
                                   std::size_t bytes) {
   std::shared_ptr<Memory> best;
   for (const InUse& use : in_use)
-    if (use.stream == stream && use.library == library) best = larger(best, use.memory, bytes);
+    if (use.stream == stream && use.library == library) best = larger(best, use.memory.lock(), bytes);
   return best;
 }
 
@@ -104,7 +98,7 @@ std::shared_ptr<Memory> of_other_graphs(Table& all, const std::vector<InUse>& in
     if (!(shared.owner == owner)) continue;
     const std::shared_ptr<Memory> memory = shared.memory.lock();
     const bool taken =
-        std::any_of(in_use.begin(), in_use.end(), [&](const InUse& use) { return use.memory == memory; });
+        std::any_of(in_use.begin(), in_use.end(), [&](const InUse& use) { return use.memory.lock() == memory; });
     if (!taken) best = larger(best, memory, bytes);
   }
   return best;
@@ -122,7 +116,8 @@ std::optional<std::shared_ptr<Memory>> take(const Request& request, const std::s
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   const auto workspaces = request.capture.get_or_attach(workspaces_of);
-  if (workspaces == nullptr) return std::nullopt;
+  const auto kept = KeptObjects::of(request.capture);
+  if (workspaces == nullptr || kept == nullptr) return std::nullopt;
   std::vector<InUse>& in_use = workspaces->in_use;
   const StreamName name(request.stream);
   if (auto memory = of_stream(in_use, name, request.library, request.bytes)) return memory;
@@ -132,11 +127,12 @@ std::optional<std::shared_ptr<Memory>> take(const Request& request, const std::s
     all.shared.push_back({owner, made});
     memory = made;
   }
-  if (memory != nullptr) in_use.push_back({name, owner.library, memory});
+  if (memory != nullptr) {
+    kept->keep(memory);
+    in_use.push_back({name, owner.library, memory});
+  }
   return memory;
 }
-
-}  // namespace
 
 void CaptureWorkspaces::stream_ends(const StreamRef& stream) noexcept {
   const std::lock_guard lock(table().mutex);
@@ -144,14 +140,7 @@ void CaptureWorkspaces::stream_ends(const StreamRef& stream) noexcept {
     if (use.stream == StreamName(stream)) use.stream.reset();
 }
 
-void WorkspaceListener::abandoned(captures::Capture& capture) noexcept {
-  capture.detach(workspaces_of);
-}
-
-void WorkspaceListener::ended(captures::Capture& capture, CapturedGraph& graph) {
-  if (auto workspaces = capture.detach(workspaces_of)) graph.resources.push_back(std::move(workspaces));
-}
-
+}  // namespace
 }  // namespace reprise::graphs
 
 namespace reprise {
