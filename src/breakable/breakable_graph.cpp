@@ -7,10 +7,10 @@
 #include "breakable/recording.h"
 #include "graph/capture/active_capture.h"
 #include "graph/capture/framework_captures.h"
-#include "graph/capture/idle_device.h"
 #include "graph/capture/internal_streams.h"
 #include "graph/capture/warm_up.h"
-#include "graph/ordered_replay.h"
+#include "graph/replays.h"
+#include "memory/allocator_impl.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -118,7 +118,7 @@ void BreakableGraph::Impl::capture(const GraphOptions& wanted, const CaptureBody
 
 void BreakableGraph::Impl::record(const GraphOptions& options, const CaptureBody& body, const StreamRef& run,
                                   const void* frame) {
-  graphs::synchronize_if_no_capture(run.device());
+  CachingAllocator::of(run.device()).impl().synchronize_if_no_capture();
   std::optional<graphs::InternalStream> internal;
   const StreamRef captured = options.stream ? run : internal.emplace(run.device()).ref();
   const StreamRef outside = current_stream(run.device());

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "breakable/recording.h"
-#include "graph/ordered_replay.h"
+#include "graph/replays.h"
 #include "memory/copy_nodes.h"
 #include "reprise/batch.h"
 #include "text/demangle.h"

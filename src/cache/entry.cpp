@@ -13,7 +13,7 @@
 #include "graph/capture/framework_captures.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/listeners/child_listener.h"
-#include "graph/ordered_replay.h"
+#include "graph/replays.h"
 #include "graph/resources/graph_counts.h"
 #include "memory/copy_nodes.h"
 #include "reprise/batch.h"

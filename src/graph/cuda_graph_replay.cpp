@@ -7,11 +7,10 @@
 #include "backend/objects/outside_work.h"
 #include "captures/registry.h"
 #include "graph/capture/internal_streams.h"
-#include "graph/control_flow/child_graphs.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
 #include "graph/listeners/child_listener.h"
-#include "graph/replay_changed.h"
+#include "graph/replays.h"
 #include "memory/allocator_impl.h"
 #include "reprise/detail/public_call.h"
 #include "text/format.h"
@@ -170,17 +169,6 @@ void CUDAGraph::Impl::refuse_reserved(const char* call) const {
   throw;
 }
 
-bool CUDAGraph::Impl::become_child(const char* call, const StreamRef& stream) {
-  const captures::Found found = captures::find(stream);
-  if (found.part != captures::Part::own) {
-    backend::OutsideWork::require_none(stream, call);
-    return false;
-  }
-  const detail::PublicCall public_call(call);
-  graphs::add_child(*this, call, stream, found);
-  return true;
-}
-
 std::exception_ptr CUDAGraph::Impl::replay_changed(const StreamRef& stream,
                                                    const std::function<void(GraphExecHandle)>& change) try {
   constexpr const char* call = "CUDAGraph::replay";
@@ -304,6 +292,14 @@ void CUDAGraph::upload(const StreamRef& stream) {
 
 [[gnu::hot]] void CUDAGraph::replay(const StreamRef& stream) {
   Impl::of(*this, "CUDAGraph::replay").replay(&stream);
+}
+
+[[gnu::hot]] std::exception_ptr graphs::replay_in_order(memory::LastLaunch& last, CUDAGraph& graph,
+                                                        const StreamRef& stream) {
+  const GraphAccess::Impl& impl = GraphAccess::of(graph, "CUDAGraph::replay");
+  std::exception_ptr thrown;
+  last.launch(stream, [&] { thrown = impl.thrown_after_launch([&] { graph.replay(stream); }); });
+  return thrown;
 }
 
 std::exception_ptr graphs::replay_changed(CUDAGraph& graph, const StreamRef& stream,

@@ -47,6 +47,11 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   /// no longer in use by its streams, and empty_cache() releases them. For callers with a captures::NoneBegins, while
   /// no capture is underway. \throws BackendError
   void synchronize_device();
+  /// Waits for the device and returns its cached memory to the driver, unless a capture is underway: the wait would
+  /// break it. No capture of this library begins during the wait.
+  /// \throws BackendError if the device cannot be synchronized; 900 if a capture that this library did not begin is
+  ///         underway on it.
+  void synchronize_if_no_capture();
   /// True if blocks wait for streams which other code has destroyed.
   bool has_gone_streams();
   /// The same as empty_cache(), for callers with locks of their own: calls no code of users. True if memory was
@@ -196,4 +201,19 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   PoolStatistics total_;
 };
 
+namespace memory {
+
+/// The block of the device's allocator in which `bytes` at `address` begin, if they end beyond it; else nullopt. The
+/// runtime knows the segment alone, which has other blocks, too. Locks the allocator's mutex.
+inline std::optional<CachingAllocator::Impl::UsedBlock> exceeded_block(const Device& device, const void* address,
+                                                                       std::size_t bytes) {
+  const CachingAllocator::Impl& allocator = CachingAllocator::of(device).impl();
+  const auto block = allocator.find_block(address);
+  if (!block) return std::nullopt;
+  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(address) - block->address);
+  // An address in the bytes that rounding added to the block is not the user's.
+  return offset <= block->bytes && bytes <= block->bytes - offset ? std::nullopt : block;
+}
+
+}  // namespace memory
 }  // namespace reprise

@@ -11,7 +11,7 @@
 #include "backend/own_records.h"
 #include "captures/registry.h"
 #include "kernels/batch_kernels.h"
-#include "memory/block_bounds.h"
+#include "memory/allocator_impl.h"
 #include "memory/copy_nodes.h"
 #include "reprise/detail/public_call.h"
 #include "reprise/kernel.h"

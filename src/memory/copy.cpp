@@ -9,7 +9,6 @@
 #include "backend/objects/outside_work.h"
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
-#include "memory/block_bounds.h"
 #include "memory/watches/copy_origins.h"
 #include "reprise/detail/public_call.h"
 #include "reprise/log.h"

@@ -4,8 +4,8 @@
 #include "backend/backend.h"
 #include "backend/check.h"
 #include "backend/framework.h"
+#include "captures/registry.h"
 #include "memory/allocator_impl.h"
-#include "memory/framework_cache.h"
 #include "memory/lifetime/release_queue.h"
 #include "memory/node_memory.h"
 
@@ -43,6 +43,14 @@ class PoolInUse {
   std::unique_lock<std::mutex>& lock_;
 };
 
+// Has the framework, if there is one, release its cached memory to the driver. Without a lock.
+void empty_framework_cache(const Device& device) noexcept {
+  const backend::Framework* const framework = backend::installed_framework();
+  if (framework == nullptr) return;
+  const RelaxedCaptureMode relaxed(device.backend());
+  framework->empty_cache(device);
+}
+
 }  // namespace
 
 void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const Request& request, std::size_t bytes,
@@ -59,7 +67,7 @@ void* CachingAllocator::Impl::allocate_from_driver(Lock& lock, Pool& pool, const
       ReleaseQueue::drain_waiting();
     else
       ReleaseQueue::drain();
-    memory::empty_framework_cache(device_);
+    empty_framework_cache(device_);
     if (wait) wait_for_held_back();
     release_unused();
     lock.lock();
@@ -121,6 +129,19 @@ void CachingAllocator::Impl::synchronize_device() {
   Checked(device_.backend()).device_synchronize();
   const Lock lock(mutex_);
   held_back_.end_wait(device_);
+}
+
+void CachingAllocator::Impl::synchronize_if_no_capture() {
+  // Resources are released without the lock: their destructors may begin captures, or wait for threads that do.
+  ReleaseQueue::drain();
+  {
+    const captures::NoneBegins none_begins;
+    if (none_begins.any_underway()) return;
+    synchronize_device();
+    empty_framework_cache(device_);
+    if (const auto* const framework = backend::installed_framework()) framework->empty_pinned_cache(device_);
+  }
+  empty_cache();
 }
 
 bool CachingAllocator::Impl::empty_cache_for_others() {

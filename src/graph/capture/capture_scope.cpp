@@ -8,12 +8,12 @@
 #include "backend/objects/outside_work.h"
 #include "backend/user_code.h"
 #include "graph/capture/framework_captures.h"
-#include "graph/capture/idle_device.h"
 #include "graph/capture/internal_streams.h"
 #include "graph/capture/stack_patterns.h"
 #include "graph/capture/warm_up.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/listeners/random_listener.h"
+#include "memory/allocator_impl.h"
 #include "reprise/detail/public_call.h"
 #include "reprise/graph.h"
 #include "text/format.h"
@@ -61,7 +61,7 @@ graph::Impl::Impl(CUDAGraph& target, const GraphOptions& options)
   const detail::PublicCall public_call(call);
   impl.require_can_begin(call, options, given);
   if (given != nullptr) graphs::require_no_capture(call, stream);
-  graphs::synchronize_if_no_capture(stream.device());
+  CachingAllocator::of(stream.device()).impl().synchronize_if_no_capture();
   if (given == nullptr) stream = internal.emplace(stream.device()).ref();
   const StreamRef before = current_stream(stream.device());
   guard.emplace(stream);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/control_flow/child_graphs.h"
-
 #include <algorithm>
 #include <string>
 #include <unordered_set>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "backend/check.h"
+#include "backend/objects/outside_work.h"
 #include "captures/child_node.h"
 #include "graph/capture/active_capture.h"
 #include "graph/capture/kept_objects.h"
@@ -135,6 +134,10 @@ std::shared_ptr<CaptureChildren> CaptureChildren::end(captures::Capture& capture
   return capture.detach(children_of_capture);
 }
 
+namespace {
+
+// Adds a copy of `child`, whose launch mutex the caller holds, to the capture that the stream takes part in, and makes
+// the stream depend on it. `found`: what the stream takes part in, a capture of this library.
 void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stream, const captures::Found& found) {
   require_fit(child, call, stream);
   backend::Backend& backend = child.backend();
@@ -184,7 +187,19 @@ void add_child(GraphAccess::Impl& child, const char* call, const StreamRef& stre
   active->add_inner_nodes(child.counted.counts().nodes);
 }
 
+}  // namespace
 }  // namespace graphs
+
+bool CUDAGraph::Impl::become_child(const char* call, const StreamRef& stream) {
+  const captures::Found found = captures::find(stream);
+  if (found.part != captures::Part::own) {
+    backend::OutsideWork::require_none(stream, call);
+    return false;
+  }
+  const detail::PublicCall public_call(call);
+  graphs::add_child(*this, call, stream, found);
+  return true;
+}
 
 void add_child(const CUDAGraph& child, const StreamRef& stream) {
   constexpr const char* call = "add_child";

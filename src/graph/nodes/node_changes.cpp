@@ -7,7 +7,7 @@
 
 #include "backend/check.h"
 #include "backend/host_work.h"
-#include "memory/block_bounds.h"
+#include "memory/allocator_impl.h"
 #include "text/format.h"
 
 namespace reprise::graphs {

@@ -15,7 +15,7 @@
 #include "backend/own_records.h"
 #include "graph/cuda_graph_impl.h"
 #include "graph/parameters/marked_arguments.h"
-#include "memory/block_bounds.h"
+#include "memory/allocator_impl.h"
 #include "text/format.h"
 
 namespace reprise {

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "graph/cuda_graph_impl.h"
-#include "graph/replay_changed.h"
+#include "graph/replays.h"
 #include "inspect/liveness/liveness_listener.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "reprise/error.h"

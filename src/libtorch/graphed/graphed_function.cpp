@@ -14,7 +14,7 @@
 #include <exception>
 #include <utility>
 
-#include "graph/replay_changed.h"
+#include "graph/replays.h"
 #include "libtorch/graphed/capture_guards.h"
 #include "libtorch/tensor_device.h"
 #include "libtorch/versions/version.h"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "graph/replay_changed.h"
+#include "graph/replays.h"
 #include "memory/copy_nodes.h"
 #include "reprise/host_device.h"
 #include "reprise/reprise.h"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory/framework_cache.h"
-
 #include <optional>
 #include <vector>
 
-#include "graph/capture/idle_device.h"
 #include "tests/support/scoped_framework.h"
 #include "tests/unit/memory/memory_fixture.h"
 
@@ -77,11 +74,11 @@ TEST_F(OtherCaches, AreLeftAloneWhileThereIsMemory) {
 }
 
 TEST_F(OtherCaches, AreEmptiedBeforeACaptureOnAnIdleDevice) {
-  graphs::synchronize_if_no_capture(device_);
+  CachingAllocator::of(device_).impl().synchronize_if_no_capture();
   EXPECT_EQ(other_cache.emptied, 1);
   const GraphOptions options = {};
   const captures::Registration underway(stream_, options, {});
-  graphs::synchronize_if_no_capture(device_);
+  CachingAllocator::of(device_).impl().synchronize_if_no_capture();
   EXPECT_EQ(other_cache.emptied, 1);
 }
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <thread>
 
-#include "graph/capture/idle_device.h"
 #include "reprise/capture.h"
 #include "tests/unit/memory/memory_fixture.h"
 
@@ -394,7 +393,7 @@ TEST_F(RecordOfDestroyedStream, AScopeOfACaptureQueriesNoStreamOfABlockThatWasFr
     const PoolCapture capture(allocator_, pool.id(), stream_);
     free(block);
   }
-  graphs::synchronize_if_no_capture(device_);
+  CachingAllocator::of(device_).impl().synchronize_if_no_capture();
   EXPECT_EQ(all().reserved_bytes, 0u);
   EXPECT_EQ(backend_.calls(Call::stream_is_capturing), 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "graph/nodes/node_names.h"
+#include "graph/nodes/nodes_by_name.h"
 
 #include <gtest/gtest.h>
 

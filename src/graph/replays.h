@@ -5,11 +5,17 @@
 #include <functional>
 #include <string>
 
+#include "memory/lifetime/last_launch.h"
 #include "reprise/detail/export.h"
 #include "reprise/graph.h"
 #include "reprise/handles.h"
 
 namespace reprise::graphs {
+
+/// Replays a graph as the next launch of `last`. One thread at a time.
+/// \return null, or what was thrown after the graph was launched, as by a hook: the launch is not undone, and is the
+/// last one of `last`. \throws what CUDAGraph::replay() throws if the graph was not launched; nothing has changed then.
+std::exception_ptr replay_in_order(memory::LastLaunch& last, CUDAGraph& graph, const StreamRef& stream);
 
 /// Replays after `change` has updated parameters of nodes in the executable, both under the launch mutex: no other
 /// replay sees half of a change.
