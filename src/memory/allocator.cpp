@@ -36,12 +36,17 @@ Allocators& allocators() {
   return *all;
 }
 
-void stream_ends(const StreamRef& stream) noexcept {
+// Visits the allocators of all devices of the same runtime.
+template <class Visit>
+void for_each_beside(const Device& device, const Visit& visit) {
   Allocators& all = allocators();
   const std::lock_guard lock(all.mutex);
-  for (const auto& entry : all.by_device) {
-    if (backend::same_runtime(entry.second->device(), stream.device())) entry.second->impl().stream_ends(stream);
-  }
+  for (const auto& entry : all.by_device)
+    if (backend::same_runtime(entry.second->device(), device)) visit(entry.second->impl());
+}
+
+void stream_ends(const StreamRef& stream) noexcept {
+  for_each_beside(stream.device(), [&](CachingAllocator::Impl& allocator) { allocator.stream_ends(stream); });
 }
 
 void simulator_ends(const Device& device) noexcept {
@@ -58,17 +63,11 @@ void simulator_ends(const Device& device) noexcept {
 }  // namespace
 
 void memory::watch_addresses(const Device& device, std::span<UsedAddress> addresses, std::span<const MempoolId> own) {
-  Allocators& all = allocators();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& entry : all.by_device)
-    if (backend::same_runtime(entry.second->device(), device)) entry.second->impl().watch(addresses, own);
+  for_each_beside(device, [&](CachingAllocator::Impl& allocator) { allocator.watch(addresses, own); });
 }
 
 void memory::return_held_back_blocks(const Device& device) noexcept {
-  Allocators& all = allocators();
-  const std::lock_guard lock(all.mutex);
-  for (const auto& entry : all.by_device)
-    if (backend::same_runtime(entry.second->device(), device)) entry.second->impl().return_held_back();
+  for_each_beside(device, [](CachingAllocator::Impl& allocator) { allocator.return_held_back(); });
 }
 
 CachingAllocator& CachingAllocator::of(Device device) {

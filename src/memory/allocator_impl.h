@@ -61,8 +61,8 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   PoolStatistics statistics(MempoolId pool) const;
   /// All private pools together, the sum of their peaks, and no names.
   PoolStatistics private_pools() const;
-  /// What all pools hold, for errors: "1.0 MiB, 512 bytes of it in use:", and a line for each pool, with its graphs.
-  std::string holdings() const;
+  /// For a `call` that allocates from the driver. \throws OutOfMemoryError
+  [[noreturn]] void throw_driver_out_of_memory(const char* call, std::size_t bytes) const;
   void reset_peak();
   Device device() const noexcept { return device_; }
 
@@ -175,7 +175,10 @@ class CachingAllocator::Impl final : public memory::BlockOwner {
   void wait_for_held_back();
 
   // out_of_memory.cpp
-  std::string holdings_text() const;  // with the mutex held
+  // What all pools hold: "1.0 MiB, 512 bytes of it in use:", and a line for each pool, with its graphs. With the mutex
+  // held, as the next one.
+  std::string holdings_text() const;
+  OutOfMemoryError::Statistics statistics_without_memory(std::size_t bytes) const;
   [[noreturn]] void throw_out_of_memory(std::size_t bytes, const memory::Request& request, const memory::Pool& pool);
 
   // ended_streams.cpp

@@ -68,34 +68,41 @@ std::string CachingAllocator::Impl::holdings_text() const {
   return text + memory::NodeMemory::text(device_);
 }
 
-std::string CachingAllocator::Impl::holdings() const {
+OutOfMemoryError::Statistics CachingAllocator::Impl::statistics_without_memory(std::size_t bytes) const {
+  MemoryInfo info;
+  const backend::RelaxedCaptureMode relaxed(device_.backend());
+  backend::WarnOnError(device_.backend()).memory_info(&info);
+  return {.requested = bytes,
+          .device_free = info.free,
+          .device_total = info.total,
+          .reserved = total_.reserved_bytes,
+          .allocated = total_.allocated_bytes,
+          .private_pools = total_.reserved_bytes - default_pool_.statistics.reserved_bytes};
+}
+
+void CachingAllocator::Impl::throw_driver_out_of_memory(const char* call, std::size_t bytes) const {
   const Lock lock(mutex_);
-  return holdings_text();
+  const OutOfMemoryError::Statistics statistics = statistics_without_memory(bytes);
+  throw OutOfMemoryError(
+      text::format("{}: out of memory on {}: {} bytes were requested; the device has {} free of {}. The caching "
+                   "allocator holds {}\nFree memory, reset graphs that are no longer needed, or request less.",
+                   call, device_.str(), bytes, size_text(statistics.device_free), size_text(statistics.device_total),
+                   holdings_text()),
+      statistics);
 }
 
 void CachingAllocator::Impl::throw_out_of_memory(std::size_t bytes, const memory::Request& request, const Pool& pool) {
-  MemoryInfo info;
-  {
-    const backend::RelaxedCaptureMode relaxed(device_.backend());
-    backend::WarnOnError(device_.backend()).memory_info(&info);
-  }
-  OutOfMemoryError::Statistics statistics;
-  statistics.requested = bytes;
-  statistics.device_free = info.free;
-  statistics.device_total = info.total;
-  statistics.reserved = total_.reserved_bytes;
-  statistics.allocated = total_.allocated_bytes;
-  statistics.private_pools = total_.reserved_bytes - default_pool_.statistics.reserved_bytes;
-
+  const OutOfMemoryError::Statistics statistics = statistics_without_memory(bytes);
   std::string text = text::format(
       "out of memory on {}: {} were requested{}, which needs a new segment of {}; the device has {} free of {}. This "
       "allocator holds {}",
       device_.str(), size_text(bytes), pool.is_private() ? " in a capture" : "", size_text(request.segment_bytes),
-      size_text(info.free), size_text(info.total), holdings_text());
+      size_text(statistics.device_free), size_text(statistics.device_total), holdings_text());
   text +=
       "\nFree buffers, or reset graphs, that are no longer needed; use smaller batches; let graphs that are replayed "
       "in the order of their captures share one pool (GraphOptions::pool)";
-  if (total_.reserved_bytes + info.free < info.total) text += "; the rest of the device's memory is in use elsewhere";
+  if (statistics.reserved + statistics.device_free < statistics.device_total)
+    text += "; the rest of the device's memory is in use elsewhere";
   throw OutOfMemoryError(text + ".", statistics);
 }
 

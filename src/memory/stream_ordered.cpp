@@ -7,7 +7,6 @@
 #include "reprise/detail/public_call.h"
 #include "reprise/memory.h"
 #include "text/format.h"
-#include "text/size.h"
 
 // Memory of the driver's stream-ordered pool, and of allocation nodes.
 
@@ -31,26 +30,6 @@ std::shared_ptr<captures::Capture> capture_of(const char* call, const StreamRef&
                    call));
 }
 
-[[noreturn]] void throw_out_of_memory(const Device& device, std::size_t bytes) {
-  MemoryInfo info;
-  const backend::RelaxedCaptureMode relaxed(device.backend());
-  backend::WarnOnError(device.backend()).memory_info(&info);
-  CachingAllocator& allocator = CachingAllocator::of(device);
-  const PoolStatistics held = allocator.statistics();
-  OutOfMemoryError::Statistics statistics;
-  statistics.requested = bytes;
-  statistics.device_free = info.free;
-  statistics.device_total = info.total;
-  statistics.reserved = held.reserved_bytes;
-  statistics.allocated = held.allocated_bytes;
-  throw OutOfMemoryError(
-      text::format(
-          "allocate_async: out of memory on {}: {} bytes were requested; the device has {} free of {}. The caching "
-          "allocator holds {}\nFree memory, reset graphs that are no longer needed, or request less.",
-          device.str(), bytes, text::size_text(info.free), text::size_text(info.total), allocator.impl().holdings()),
-      statistics);
-}
-
 }  // namespace
 
 void* allocate_async(std::size_t bytes, const StreamRef& stream) {
@@ -61,9 +40,10 @@ void* allocate_async(std::size_t bytes, const StreamRef& stream) {
   void* memory = nullptr;
   backend::Result result = runtime.memory_allocate_async(&memory, bytes, stream.native());
   if (result == ErrorCode::out_of_memory) {
-    CachingAllocator::of(stream.device()).empty_cache();
+    CachingAllocator& allocator = CachingAllocator::of(stream.device());
+    allocator.empty_cache();
     result = runtime.memory_allocate_async(&memory, bytes, stream.native());
-    if (result == ErrorCode::out_of_memory) throw_out_of_memory(stream.device(), bytes);
+    if (result == ErrorCode::out_of_memory) allocator.impl().throw_driver_out_of_memory("allocate_async", bytes);
   }
   backend::check(runtime, Call::memory_allocate_async, result);
   if (capture != nullptr) memory::NodeMemory::allocated(*capture, stream.device(), memory, bytes);
