@@ -60,10 +60,6 @@ std::string Recording::segment_name(std::size_t number) const {
 }
 
 void Recording::begin() {
-  begin_segment();
-}
-
-void Recording::begin_segment() {
   GraphOptions options = plan_.options;
   if (!breaks_.empty()) options.name = segment_name(breaks_.size() + 1);
   GraphAccess::Impl& impl = GraphAccess::of(last_, plan_.call);
@@ -206,7 +202,7 @@ void Recording::run_part(std::unique_ptr<eager_detail::Function> function) {
     added.run_function(*plan_.run, last_launch_);
     part_threw_ = false;
     results_pending_ = true;
-    begin_segment();
+    begin();
     if (annotations != nullptr)
       annotations->continue_in(CaptureAnnotations::of(GraphAccess::of(last_, plan_.call).capture->capture()));
   } catch (...) {

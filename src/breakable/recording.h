@@ -61,6 +61,7 @@ class Recording {
   /// While it lives, the thread is in no recording.
   class Suspended;
 
+  /// Begins the next segment, the first one to be begun by the owner.
   void begin();
   /// Implements eager(). \throws as eager().
   void run_part(std::unique_ptr<eager_detail::Function> function);
@@ -92,7 +93,6 @@ class Recording {
   void refuse_outside();
   void allow_outside() noexcept;
   void require_lasting(const eager_detail::Function& function) const;
-  void begin_segment();
   std::size_t end_segment(bool is_last);
   void end_capture();
   void require_live() const;

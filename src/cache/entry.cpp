@@ -163,7 +163,7 @@ Entry::Entry(Shared& shared, const Call& call, std::string key, const StreamRef*
 // Nothing sets the parameters of a graph that the cache hides. Thrown as an error that the body must not run again for:
 // an eager run would give the right values, and hide the mistake.
 void Entry::require_no_parameters() {
-  for (CUDAGraph* const graph : graphs()) {
+  for (const CUDAGraph* const graph : graphs()) {
     graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(*graph, "GraphCache::run");
     const std::lock_guard lock(impl.launch_mutex);
     const std::optional<GraphNodeHandle> node = impl.parameters.first_node();
@@ -178,24 +178,19 @@ void Entry::require_no_parameters() {
 }
 
 bool Entry::has_control_flow() const try {
-  const auto has_some = [](const CUDAGraph& graph) {
-    const graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, "GraphCache::run");
+  return std::ranges::any_of(graphs(), [](const CUDAGraph* graph) {
+    const graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(*graph, "GraphCache::run");
     if (impl.template_graph == nullptr) return false;
     const backend::Checked runtime(impl.backend());
     std::vector<GraphNodeHandle> nodes;
     runtime.graph_nodes(impl.template_graph, &nodes);
-    if (graphs::counts_of(graph).nodes == nodes.size()) return false;  // none has nodes of its own
+    if (graphs::counts_of(*graph).nodes == nodes.size()) return false;  // none has nodes of its own
     return std::ranges::any_of(nodes, [&](GraphNodeHandle node) {
       backend::NodeType type = backend::NodeType::empty;
       runtime.graph_node_type(node, &type);
       return type == backend::NodeType::conditional;
     });
-  };
-  if (own_ != nullptr)
-    return std::ranges::any_of(own_->graphs(), [&](const CUDAGraph* each) { return has_some(*each); });
-  for (std::size_t i = 0; i < breaks_.size(); ++i)
-    if (has_some(breaks_[i].segment)) return true;
-  return has_some(graph_);
+  });
 } catch (const Error& error) {
   if (breaks_.empty()) throw;
   throw CaptureFailed{.failure = {error.what()}, .after_effects = std::current_exception()};
@@ -372,15 +367,9 @@ std::shared_ptr<Lender> Entry::new_results(const StreamRef& stream, const Call& 
   throw;
 }
 
-// Copies changed inputs back after an exception, too: an eager run would have changed them before it.
-void Entry::run_breaks(const StreamRef& stream, const Call& call) try {
-  breaks_.run(stream, shared_.last_launch);
-} catch (...) {
-  copy_back_after_error(stream, call);
-  throw;
-}
-
-std::exception_ptr Entry::replay_last_segment(const StreamRef& stream, const Call& call) try {
+// Copies inputs that eager parts changed back after an exception, too: an eager run would have changed them before it.
+std::exception_ptr Entry::replay_segments(const StreamRef& stream, const Call& call, bool has_begun) try {
+  if (!has_begun && !breaks_.empty()) breaks_.run(stream, shared_.last_launch);
   return graphs::replay_in_order(shared_.last_launch, graph_, stream);
 } catch (...) {
   if (!breaks_.empty()) copy_back_after_error(stream, call);
@@ -430,11 +419,8 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
   const std::shared_ptr<Lender> copied = copies_results ? new_results(stream, call, has_begun) : nullptr;
   if (!has_begun && !inputs_.empty()) set_inputs(call);
   record_use(stream);
-  if (!has_begun) {
-    if (!inputs_.empty()) copy_inputs(stream, call);
-    if (!breaks_.empty()) run_breaks(stream, call);
-  }
-  const std::exception_ptr thrown = replay_last_segment(stream, call);
+  if (!has_begun && !inputs_.empty()) copy_inputs(stream, call);
+  const std::exception_ptr thrown = replay_segments(stream, call, has_begun);
   std::uint64_t number = 0;
   if (lender_ != nullptr) number = lender_->call.fetch_add(1) + 1;
   if (thrown != nullptr) {
@@ -455,21 +441,17 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
   return {copied, 0};
 }
 
-std::vector<CUDAGraph*> Entry::graphs() {
-  std::vector<CUDAGraph*> all;
+std::vector<const CUDAGraph*> Entry::graphs() const {
+  if (own_ != nullptr) return own_->graphs();
+  std::vector<const CUDAGraph*> all;
   for (std::size_t i = 0; i < breaks_.size(); ++i) all.push_back(&breaks_[i].segment);
   all.push_back(&graph_);
   return all;
 }
 
 graphs::GraphCounts Entry::counts() const {
-  if (own_ == nullptr) {
-    graphs::GraphCounts counts = graphs::counts_of(graph_);
-    for (std::size_t i = 0; i < breaks_.size(); ++i) counts += graphs::counts_of(breaks_[i].segment);
-    return counts;
-  }
   graphs::GraphCounts counts;
-  for (const CUDAGraph* const each : own_->graphs()) counts += graphs::counts_of(*each);
+  for (const CUDAGraph* const each : graphs()) counts += graphs::counts_of(*each);
   return counts;
 }
 

@@ -158,8 +158,8 @@ class Entry {
   /// \throws as the constructor.
   std::string check(const Call& call);
 
-  /// The graphs of all segments, in order; one for a body without eager parts.
-  std::vector<CUDAGraph*> graphs();
+  /// The graphs of all segments, in order; one for a body without eager parts, or those of a body that captured itself.
+  std::vector<const CUDAGraph*> graphs() const;
   std::uint64_t bytes() const noexcept;  ///< of device memory outside of the pool
   graphs::GraphCounts counts() const;    ///< of the graph, or of all graphs of a body with eager parts
 
@@ -191,9 +191,8 @@ class Entry {
   void copy_inputs(const StreamRef& stream, const Call& call);
   void copy_back(const StreamRef& stream, const Call& call);
   void copy_back_after_error(const StreamRef& stream, const Call& call) noexcept;
-  void run_breaks(const StreamRef& stream, const Call& call);
-  /// As graphs::replay_in_order().
-  std::exception_ptr replay_last_segment(const StreamRef& stream, const Call& call);
+  /// As graphs::replay_in_order(). \param has_begun the segments before the last one have run.
+  std::exception_ptr replay_segments(const StreamRef& stream, const Call& call, bool has_begun);
   /// True if the graph can use the input at this address: it is aligned, and lies in memory of the device if that
   /// counts.
   bool can_use(const Input& input, const void* data) const;
