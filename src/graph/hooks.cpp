@@ -164,33 +164,30 @@ HookId Hooks::add(GraphHooks hooks) {
   return own_.add(without_graph(std::move(hooks)));
 }
 
-// Each step holds the lists that it works on, which the hooks may replace.
+// Holds the lists that it works on, which the hooks may replace.
+template <class... Arguments>
+std::exception_ptr Hooks::call(const char* step,
+                               std::function<void(const CUDAGraph&, Arguments...)> GlobalGraphHooks::*hook,
+                               Arguments... arguments) const noexcept {
+  const auto own = own_.entries(), global = with_global_ ? global_entries() : nullptr;
+  return run(*graph_, {own.get(), global.get()}, step, [&](const HookEntry& entry) {
+    if (entry.hooks.*hook) (entry.hooks.*hook)(*graph_, arguments...);
+  });
+}
+
 bool Hooks::captured(GraphHandle template_graph) {
   captured_ = true;
   if (none()) return false;
-  const auto own = own_.entries(), global = with_global_ ? global_entries() : nullptr;
-  rethrow(run(*graph_, {own.get(), global.get()}, "captured", [&](const HookEntry& entry) {
-    if (entry.hooks.captured) entry.hooks.captured(*graph_, template_graph);
-  }));
+  rethrow(call("captured", &GlobalGraphHooks::captured, template_graph));
   return true;
 }
 
 void Hooks::instantiated(GraphExecHandle exec) {
-  if (none()) return;
-  const auto own = own_.entries(), global = with_global_ ? global_entries() : nullptr;
-  rethrow(run(*graph_, {own.get(), global.get()}, "instantiated", [&](const HookEntry& entry) {
-    if (entry.hooks.instantiated) entry.hooks.instantiated(*graph_, exec);
-  }));
+  if (!none()) rethrow(call("instantiated", &GlobalGraphHooks::instantiated, exec));
 }
 
 void Hooks::reset() noexcept {
-  if (!std::exchange(captured_, false) || none()) return;
-  const auto own = own_.entries(), global = with_global_ ? global_entries() : nullptr;
-  warn_of(run(*graph_, {own.get(), global.get()}, "reset",
-              [&](const HookEntry& entry) {
-                if (entry.hooks.reset) entry.hooks.reset(*graph_);
-              }),
-          "reset", *graph_);
+  if (std::exchange(captured_, false) && !none()) warn_of(call("reset", &GlobalGraphHooks::reset), "reset", *graph_);
 }
 
 HookedReplay::HookedReplay(const Hooks& hooks, const StreamRef& stream)

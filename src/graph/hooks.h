@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -80,6 +81,9 @@ class Hooks {
  private:
   friend class HookedReplay;
 
+  template <class... Arguments>
+  std::exception_ptr call(const char* step, std::function<void(const CUDAGraph&, Arguments...)> GlobalGraphHooks::*hook,
+                          Arguments... arguments) const noexcept;
   bool none() const noexcept {
     return own_.entries() == nullptr && !global_hooks_exist.load(std::memory_order_relaxed);
   }

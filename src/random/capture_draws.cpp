@@ -2,11 +2,13 @@
 #include "random/capture_draws.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <iterator>
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <tuple>
 #include <unordered_set>
 
 #include "backend/check.h"
@@ -54,47 +56,36 @@ std::uint64_t next_epoch() {
   return ++last;
 }
 
-// The parameters of a head node; they point into this object.
-class HeadParams {
+// The parameters of a kernel of this library; they point into this object.
+template <class... Arguments>
+class OwnParams {
  public:
-  HeadParams(Backend& backend, const GraphDraws& draws) : words_(draws.words) {
-    by_ = draws.parameters;
-    Checked(backend).kernel_function(advance_record(), &params_.function);
-    params_.params = pointers_;
+  OwnParams(Backend& backend, const KernelRecord& kernel, Arguments... arguments) : arguments_(arguments...) {
+    std::apply([&](auto&... each) { pointers_ = {&each...}; }, arguments_);
+    Checked(backend).kernel_function(kernel, &params_.function);
+    params_.params = pointers_.data();
   }
-  HeadParams(const HeadParams&) = delete;
-  HeadParams& operator=(const HeadParams&) = delete;
+  OwnParams(const OwnParams&) = delete;
+  OwnParams& operator=(const OwnParams&) = delete;
   const backend::KernelNodeParams& params() const { return params_; }
 
  private:
-  std::uint64_t* words_;
-  Advance by_;
-  void* pointers_[2] = {&words_, &by_};
+  std::tuple<Arguments...> arguments_;
+  std::array<void*, sizeof...(Arguments)> pointers_;
   backend::KernelNodeParams params_;
 };
 
-// The parameters of a head node that derives its numbers from others; they point into this object.
-class DeriveParams {
- public:
-  DeriveParams(Backend& backend, std::uint64_t* words, const PhiloxState& parent,
-               const std::uint32_t* iteration = nullptr, std::uint64_t each = 0)
-      : words_(words), parent_(parent.words), drawn_(parent.base_offset), iteration_(iteration), each_(each) {
-    Checked(backend).kernel_function(derive_record(), &params_.function);
-    params_.params = pointers_;
-  }
-  DeriveParams(const DeriveParams&) = delete;
-  DeriveParams& operator=(const DeriveParams&) = delete;
-  const backend::KernelNodeParams& params() const { return params_; }
+// The parameters of a head node.
+auto head_params(Backend& backend, const GraphDraws& draws) {
+  return OwnParams<std::uint64_t*, Advance>(backend, advance_record(), draws.words, draws.parameters);
+}
 
- private:
-  std::uint64_t* words_;
-  const std::uint64_t* parent_;
-  std::uint64_t drawn_;
-  const std::uint32_t* iteration_;
-  std::uint64_t each_;
-  void* pointers_[5] = {&words_, &parent_, &drawn_, &iteration_, &each_};
-  backend::KernelNodeParams params_;
-};
+// The parameters of a head node that derives its numbers from others.
+auto derive_params(Backend& backend, std::uint64_t* words, const PhiloxState& parent,
+                   const std::uint32_t* iteration = nullptr, std::uint64_t each = 0) {
+  return OwnParams<std::uint64_t*, const std::uint64_t*, std::uint64_t, const std::uint32_t*, std::uint64_t>(
+      backend, derive_record(), words, parent.words, parent.base_offset, iteration, each);
+}
 
 // The head node of these words in a copy of their graph.
 GraphNodeHandle head_in(Backend& backend, GraphHandle copy, const std::uint64_t* words) {
@@ -247,7 +238,7 @@ void CaptureDraws::add_loop(const std::shared_ptr<DrawSource>& generator, memory
                             const StreamRef& stream, const captures::Body& body) {
   auto made = std::make_unique<LoopDraws>(LoopDraws{generator, &body, words.get()});
   Backend& backend = stream.device().backend();
-  const DeriveParams unknown(backend, made->words, {0, 0, made->words});  // until the body ends
+  const auto unknown = derive_params(backend, made->words, {0, 0, made->words});  // until the body ends
   backend::NodeParams params = unknown.params();
   loops_.reserve(loops_.size() + 1);
   words_->push_back(std::move(words));
@@ -284,7 +275,7 @@ GraphDraws& CaptureDraws::add(const std::shared_ptr<DrawSource>& generator, memo
   made->parameters.epoch = next_epoch();
   made->parameters.increment = increment;
   Backend& backend = generator->device().backend();
-  const HeadParams head(backend, *made);
+  const auto head = head_params(backend, *made);
   backend::NodeParams params = head.params();
   draws_.reserve(draws_.size() + 1);
   words_->reserve(words_->size() + 1);
@@ -359,7 +350,7 @@ void CaptureDraws::end_loop(Lock& lock, const captures::Capture& capture, const 
         draws.increment, body.max_iterations));
   const PhiloxState parent{0, around.draw(draws.increment * body.max_iterations), around.words};
   Backend& backend = body.stream.device().backend();
-  const DeriveParams params(backend, draws.words, parent, body.iteration, draws.increment);
+  const auto params = derive_params(backend, draws.words, parent, body.iteration, draws.increment);
   Checked(backend).graph_node_set_params(draws.head, params.params());
 }
 
@@ -374,7 +365,7 @@ void CaptureDraws::add_to_parent(const captures::ChildNode& child) const {
     Backend& backend = draws->generator->device().backend();
     GraphNodeHandle const head = head_in(backend, child.copy, draws->words);
     const PhiloxState from = parent->draw_for_child(*draws, child);
-    const DeriveParams params(backend, draws->words, from);
+    const auto params = derive_params(backend, draws->words, from);
     Checked(backend).graph_node_set_params(head, params.params());
   }
 }
@@ -382,7 +373,7 @@ void CaptureDraws::add_to_parent(const captures::ChildNode& child) const {
 void CaptureDraws::finish() {
   for (const auto& draws : draws_) {
     Backend& backend = draws->generator->device().backend();
-    const HeadParams head(backend, *draws);
+    const auto head = head_params(backend, *draws);
     Checked(backend).graph_node_set_params(draws->head, head.params());
   }
   clear_words();
@@ -446,7 +437,7 @@ void CaptureDraws::set_parameters(GraphDraws& draws, const GeneratorState& from,
   draws.parameters.offset = from.offset;
   draws.parameters.epoch = next_epoch();
   Backend& backend = draws.generator->device().backend();
-  const HeadParams head(backend, draws);
+  const auto head = head_params(backend, draws);
   Checked(backend).graph_exec_node_set_params(exec_, draws.head, head.params());
   draws.mirror = {from.seed, from.offset + draws.parameters.increment};
   draws.mirror_valid = !shared;
