@@ -40,7 +40,7 @@ struct NodeArgument {
 
 namespace graphs {
 struct GraphLink;
-struct InnerPlace;
+struct NumberedNode;
 struct NodeViews;
 }  // namespace graphs
 
@@ -180,7 +180,7 @@ class REPRISE_EXPORT GraphNode {
  private:
   friend struct graphs::NodeViews;
   GraphNode(std::shared_ptr<const graphs::GraphLink> link, std::size_t index, GraphNodeHandle handle, NodeType type,
-            std::shared_ptr<const graphs::InnerPlace> inner)
+            std::shared_ptr<const graphs::NumberedNode> inner)
       : link_(std::move(link)), index_(index), handle_(handle), type_(type), inner_(std::move(inner)) {}
 
   void read_arg(std::size_t index, void* value, const node_detail::TypedSize& as) const;
@@ -190,7 +190,7 @@ class REPRISE_EXPORT GraphNode {
   std::size_t index_;
   GraphNodeHandle handle_;
   NodeType type_;
-  std::shared_ptr<const graphs::InnerPlace> inner_;  // null: a node of the template itself
+  std::shared_ptr<const graphs::NumberedNode> inner_;  // null: a node of the template itself
 };
 
 }  // namespace reprise

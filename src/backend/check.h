@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backend/backend.h"
 #include "reprise/detail/export.h"
@@ -70,6 +71,28 @@ class Checked {
     return passes(Call::name, backend_.name arguments, where); \
   }
 #include "backend/calls.def"
+
+  // Queries that return what was found; nothing where another code is allowed, and came.
+  std::vector<GraphNodeHandle> nodes_of(GraphHandle graph, SourceLocation where = SourceLocation::current()) const {
+    std::vector<GraphNodeHandle> nodes;
+    graph_nodes(graph, &nodes, where);
+    return nodes;
+  }
+  std::vector<Edge> edges_of(GraphHandle graph, SourceLocation where = SourceLocation::current()) const {
+    std::vector<Edge> edges;
+    graph_edges(graph, &edges, where);
+    return edges;
+  }
+  NodeType type_of(GraphNodeHandle node, SourceLocation where = SourceLocation::current()) const {
+    NodeType type = NodeType::empty;
+    graph_node_type(node, &type, where);
+    return type;
+  }
+  PointerInfo info_of(const void* address, SourceLocation where = SourceLocation::current()) const {
+    PointerInfo info;
+    pointer_info(address, &info, where);
+    return info;
+  }
 
  private:
   Checked(Backend& backend, ErrorCode allowed) noexcept : backend_(backend), allowed_(allowed) {}

@@ -95,7 +95,7 @@ std::size_t Recording::end_segment(bool is_last) {
   const captures::Found found = captures::find(plan_.captured);
   std::vector<GraphNodeHandle> nodes;
   if (found.part == captures::Part::own)  // else it is broken, and says so at its end
-    backend::Checked(plan_.captured.device().backend()).graph_nodes(found.info.graph, &nodes);
+    nodes = backend::Checked(plan_.captured.device().backend()).nodes_of(found.info.graph);
   if (!is_last || !breaks_.empty()) impl.options.allow_empty = true;
   if (!is_last && breaks_.empty()) impl.options.name = segment_name(1);
   for (const StreamRef& each : forks_->streams())

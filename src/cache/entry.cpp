@@ -182,14 +182,10 @@ bool Entry::has_control_flow() const try {
     const graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(*graph, "GraphCache::run");
     if (impl.template_graph == nullptr) return false;
     const backend::Checked runtime(impl.backend());
-    std::vector<GraphNodeHandle> nodes;
-    runtime.graph_nodes(impl.template_graph, &nodes);
+    const std::vector<GraphNodeHandle> nodes = runtime.nodes_of(impl.template_graph);
     if (graphs::counts_of(*graph).nodes == nodes.size()) return false;  // none has nodes of its own
-    return std::ranges::any_of(nodes, [&](GraphNodeHandle node) {
-      backend::NodeType type = backend::NodeType::empty;
-      runtime.graph_node_type(node, &type);
-      return type == backend::NodeType::conditional;
-    });
+    return std::ranges::any_of(
+        nodes, [&](GraphNodeHandle node) { return runtime.type_of(node) == backend::NodeType::conditional; });
   });
 } catch (const Error& error) {
   if (breaks_.empty()) throw;
@@ -307,8 +303,7 @@ void Entry::patch_inputs() {
 bool Entry::can_use(const Input& input, const void* data) const {
   if (!is_aligned(data)) return false;
   if (!input.of_one_kind || data == input.set) return true;
-  backend::PointerInfo info;
-  backend::Checked(shared_.device.backend()).pointer_info(data, &info);
+  const backend::PointerInfo info = backend::Checked(shared_.device.backend()).info_of(data);
   return info.kind == backend::MemoryKind::device && info.device_index == shared_.device.index();
 }
 

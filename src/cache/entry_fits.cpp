@@ -24,8 +24,8 @@ void require_reachable(const Call& call, const Device& device) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const InputMemory& input = call.inputs[i];
     if (input.bytes == 0) continue;
-    backend::PointerInfo info;
-    backend::Checked(device.backend()).allowing(ErrorCode::invalid_value).pointer_info(input.data, &info);
+    const backend::PointerInfo info =
+        backend::Checked(device.backend()).allowing(ErrorCode::invalid_value).info_of(input.data);
     if (info.kind != backend::MemoryKind::unregistered) continue;
     throw UsageError(
         text::format("GraphCache::run: expected inputs in memory that kernels of device {} can use; found input {} in "

@@ -31,9 +31,7 @@ bool lies_near(const MemoryRange& memory, std::uintptr_t value) {
 
 // Marks the memory that a kernel of this library accesses as unreadable: addresses in its parameters are not replaced.
 void find_in_own_kernel(const NodeImage& image, std::span<const MemoryRange> memory, std::vector<InputUse>& uses) {
-  graphs::ParamPointers pointers;
-  const backend::NodeParams params = image.params(pointers);
-  for (const MemoryAccess& access : image.own_kernel()->accesses(std::get<backend::KernelNodeParams>(params).params))
+  for (const MemoryAccess& access : image.own_accesses())
     for (std::size_t i = 0; i < memory.size(); ++i)
       if (access.bytes != 0 &&
           lies_in(memory[i].data, reinterpret_cast<std::uintptr_t>(access.address), memory[i].bytes))
@@ -45,8 +43,7 @@ void find_in_words(NodeImage& image, std::span<const MemoryRange> memory, std::v
                    std::unordered_set<std::uintptr_t>& others) {
   const InputUse readable = image.type() == NodeType::kernel ? InputUse::readable : InputUse::readable_in_copy;
   for (const NodePlace& place : image.words()) {
-    std::uintptr_t value = 0;
-    std::memcpy(&value, image.at(place).data(), sizeof value);
+    const std::uintptr_t value = image.word(place);
     bool is_near = false;
     for (std::size_t i = 0; i < memory.size(); ++i) {
       if (!lies_near(memory[i], value)) continue;
@@ -94,10 +91,9 @@ class FarAddresses {
   };
 
   Allocation allocation_of(std::uintptr_t address) const {
-    backend::PointerInfo info;
-    backend::Checked(impl_.backend())
-        .allowing(ErrorCode::invalid_value)
-        .pointer_info(reinterpret_cast<const void*>(address), &info);
+    const backend::PointerInfo info = backend::Checked(impl_.backend())
+                                          .allowing(ErrorCode::invalid_value)
+                                          .info_of(reinterpret_cast<const void*>(address));
     const bool is_known = info.kind != backend::MemoryKind::unregistered;
     return {reinterpret_cast<std::uintptr_t>(info.base), is_known ? info.bytes : 0};
   }
@@ -146,10 +142,8 @@ std::vector<InputUse> find_uses(CUDAGraph& graph, std::span<const MemoryRange> m
   if (memory.empty()) return uses;
   graphs::GraphAccess::Impl& impl = graphs::GraphAccess::of(graph, "GraphCache::run");
   const std::lock_guard lock(impl.launch_mutex);
-  std::vector<GraphNodeHandle> nodes;
   std::unordered_set<std::uintptr_t> others;
-  backend::Checked(impl.backend()).graph_nodes(impl.template_graph, &nodes);
-  for (const GraphNodeHandle node : nodes) {
+  for (const GraphNodeHandle node : backend::Checked(impl.backend()).nodes_of(impl.template_graph)) {
     NodeImage image = impl.changes.values(impl.backend(), node);
     // Child graphs and bodies of control flow are not searched.
     if (!has_readable_uses(image)) return all_unreadable;

@@ -92,9 +92,7 @@ std::size_t CUDAGraph::node_count() const {
   const detail::PublicCall public_call(call);
   const Impl& impl = Impl::of(*this, call);
   impl.require_template(call);
-  std::vector<GraphNodeHandle> nodes;
-  Checked(impl.backend()).graph_nodes(impl.template_graph, &nodes);
-  return nodes.size();
+  return Checked(impl.backend()).nodes_of(impl.template_graph).size();
 }
 
 void CUDAGraph::enable_debug_mode() {

@@ -90,8 +90,7 @@ void require_usable(const Device& device, const OperationRange& range) {
                              static_cast<const void*>(block->address)));
   }
   if (device.type() != DeviceType::host) return;
-  backend::PointerInfo info;
-  backend::Checked(device.backend()).pointer_info(range.address, &info);
+  const backend::PointerInfo info = backend::Checked(device.backend()).info_of(range.address);
   if (info.kind == backend::MemoryKind::unregistered) refuse("pageable memory of the host");
   const auto offset =
       static_cast<std::size_t>(static_cast<const std::byte*>(range.address) - static_cast<const std::byte*>(info.base));

@@ -54,8 +54,7 @@ void warn_of_unwritten(const StreamRef& stream, const void* destination, const v
   const Device device = stream.device();
   if (!CachingAllocator::of(device).impl().awaits_launch(source)) return;
   if (captures::any_underway() && backend::captures_work(stream)) return;
-  backend::PointerInfo info;
-  backend::Checked(device.backend()).pointer_info(destination, &info);
+  const backend::PointerInfo info = backend::Checked(device.backend()).info_of(destination);
   if (info.kind != backend::MemoryKind::unregistered) return;
   constexpr std::byte of_new_memory{0xDB};
   constexpr std::size_t enough = 4096;

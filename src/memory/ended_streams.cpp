@@ -135,8 +135,7 @@ class CompletedNodes {
     std::vector<GraphNodeHandle> last;
     for (std::size_t i = 0; i < info.dependencies.size(); ++i)
       if (info.edges.empty() || info.edges[i] == EdgeData{}) last.push_back(info.dependencies[i]);
-    std::vector<backend::Edge> edges;
-    Checked(stream.device().backend()).graph_edges(graph_, &edges);
+    std::vector<backend::Edge> edges = Checked(stream.device().backend()).edges_of(graph_);
     std::erase_if(edges, [](const backend::Edge& edge) { return edge.data != EdgeData{}; });
     nodes_ = with_nodes_before(edges, std::move(last));
   }

@@ -90,12 +90,8 @@ auto derive_params(Backend& backend, std::uint64_t* words, const PhiloxState& pa
 // The head node of these words in a copy of their graph.
 GraphNodeHandle head_in(Backend& backend, GraphHandle copy, const std::uint64_t* words) {
   const Checked runtime(backend);
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_nodes(copy, &nodes);
-  for (GraphNodeHandle const node : nodes) {
-    backend::NodeType type = {};
-    runtime.graph_node_type(node, &type);
-    if (type != backend::NodeType::kernel) continue;
+  for (GraphNodeHandle const node : runtime.nodes_of(copy)) {
+    if (runtime.type_of(node) != backend::NodeType::kernel) continue;
     backend::NodeParams params;
     runtime.graph_node_params(node, &params);
     const auto& kernel = std::get<backend::KernelNodeParams>(params);
@@ -289,12 +285,9 @@ void CaptureDraws::add_drawn(const std::shared_ptr<DrawSource>& generator, memor
                              std::uint64_t increment, GraphHandle graph) {
   require_kernel(generator->device());
   const Checked runtime(generator->device().backend());
-  std::vector<GraphNodeHandle> nodes;
-  std::vector<backend::Edge> edges;
-  runtime.graph_nodes(graph, &nodes);
-  runtime.graph_edges(graph, &edges);
+  const std::vector<GraphNodeHandle> nodes = runtime.nodes_of(graph);
   std::unordered_set<GraphNodeHandle> later;
-  for (const backend::Edge& edge : edges) later.insert(edge.to);
+  for (const backend::Edge& edge : runtime.edges_of(graph)) later.insert(edge.to);
   std::vector<backend::Edge> after_head;
   GraphDraws& draws = add(generator, std::move(words), increment, graph);
   for (GraphNodeHandle const node : nodes)

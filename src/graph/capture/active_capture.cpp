@@ -183,10 +183,7 @@ CaptureError ActiveCapture::failure(const backend::CaptureFindings& findings, Er
 }
 
 void ActiveCapture::refuse_empty(GraphHandle template_graph) {
-  const Checked runtime(capture().device().backend());
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_nodes(template_graph, &nodes);
-  if (nodes.size() > own_nodes()) return;
+  if (Checked(capture().device().backend()).nodes_of(template_graph).size() > own_nodes()) return;
   CaptureReport report = report_.value_or(CaptureReport{});
   throw EmptyCaptureError(
       text::format("Nothing was captured: no work was submitted to the captured stream. {}If work went to another "

@@ -18,8 +18,7 @@ namespace reprise {
 namespace {
 
 void require_host_memory(const StreamRef& stream, const void* source) {
-  backend::PointerInfo info;
-  backend::Checked(stream.device().backend()).pointer_info(source, &info);
+  const backend::PointerInfo info = backend::Checked(stream.device().backend()).info_of(source);
   if (info.kind != backend::MemoryKind::device && source != nullptr) return;
   throw UsageError(text::format(
       "copy_value_async expected a source in memory of the host, whose value can be read now; found {}{}", source,

@@ -48,11 +48,8 @@ std::optional<bool> join_all(const StreamRef& stream) {
   const backend::CaptureInfo info = backend::capture_info(stream);
   if (info.status != CaptureStatus::active) return std::nullopt;
   std::unordered_set<GraphNodeHandle> joined(info.dependencies.begin(), info.dependencies.end());
-  std::vector<GraphNodeHandle> nodes;
-  std::vector<backend::Edge> edges;
-  runtime.graph_nodes(info.graph, &nodes);
-  runtime.graph_edges(info.graph, &edges);
-  for (const backend::Edge& edge : edges) joined.insert(edge.from);
+  std::vector<GraphNodeHandle> nodes = runtime.nodes_of(info.graph);
+  for (const backend::Edge& edge : runtime.edges_of(info.graph)) joined.insert(edge.from);
   std::erase_if(nodes, [&](GraphNodeHandle node) { return joined.contains(node); });
   if (nodes.empty()) return false;
   runtime.stream_update_capture_dependencies(stream.native(), nodes, backend::UpdateDependencies::add);

@@ -32,9 +32,7 @@ std::string node_text(Backend& backend, NodeType type, const backend::NodeParams
 }
 
 bool is_pageable(Backend& backend, const void* address) {
-  backend::PointerInfo info;
-  return !Checked(backend).allowing(ErrorCode::invalid_value).pointer_info(address, &info) ||
-         info.kind == backend::MemoryKind::unregistered;
+  return Checked(backend).allowing(ErrorCode::invalid_value).info_of(address).kind == backend::MemoryKind::unregistered;
 }
 
 // Why CUDA refuses the node in a body; null if it does not.
@@ -66,11 +64,9 @@ const char* refusal_of(Backend& backend, NodeType type, const backend::NodeParam
 
 void require_nodes(Backend& backend, const char* call, GraphHandle graph, const std::string& prefix) {
   const Checked runtime(backend);
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_nodes(graph, &nodes);
+  const std::vector<GraphNodeHandle> nodes = runtime.nodes_of(graph);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    NodeType type = {};
-    runtime.graph_node_type(nodes[i], &type);
+    const NodeType type = runtime.type_of(nodes[i]);
     if (type == NodeType::conditional) continue;  // its bodies were looked at
     const std::string number = prefix + std::to_string(i);
     backend::NodeParams params = backend::EmptyNodeParams{};
@@ -90,9 +86,7 @@ void require_nodes(Backend& backend, const char* call, GraphHandle graph, const 
 void require_body_nodes(Backend& backend, const char* call, GraphHandle body, std::size_t fewest) {
   require_nodes(backend, call, body, "");
   if (fewest == 0) return;
-  std::vector<GraphNodeHandle> nodes;
-  Checked(backend).graph_nodes(body, &nodes);
-  if (nodes.size() >= fewest) return;
+  if (Checked(backend).nodes_of(body).size() >= fewest) return;
   throw UsageError(
       text::format("{}: nothing was captured in its body: it submitted no work, or only to a stream outside of the "
                    "capture, which executed it at once. Submit work to the stream that the body is passed, or to "
@@ -107,18 +101,15 @@ void require_nothing_beside(const char* call, const StreamRef& stream, GraphNode
   const backend::CaptureInfo info = backend::capture_info(stream);
   if (info.status != CaptureStatus::active || (info.dependencies.size() == 1 && info.dependencies.front() == node))
     return;
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_nodes(info.graph, &nodes);
-  std::vector<backend::Edge> edges;
-  runtime.graph_edges(info.graph, &edges);
+  const std::vector<GraphNodeHandle> nodes = runtime.nodes_of(info.graph);
+  const std::vector<backend::Edge> edges = runtime.edges_of(info.graph);
   const auto first = std::ranges::find_if(nodes, [&](GraphNodeHandle each) {
     return std::ranges::any_of(edges, [&](const backend::Edge& edge) { return edge.from == node && edge.to == each; });
   });
   std::string what = "a wait for an event";
   if (first != nodes.end()) {
-    NodeType type = {};
+    const NodeType type = runtime.type_of(*first);
     backend::NodeParams params = backend::EmptyNodeParams{};
-    runtime.graph_node_type(*first, &type);
     runtime.allowing(ErrorCode::not_supported).graph_node_params(*first, &params);
     what = node_text(backend, type, params, "node " + std::to_string(first - nodes.begin()));
   }

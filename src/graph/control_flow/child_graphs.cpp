@@ -46,11 +46,9 @@ const char* refusal_of(NodeType type) {
 // CUDA names none of them, and some only when the parent is instantiated.
 void require_fit_nodes(const GraphAccess::Impl& child, const Checked& runtime, GraphHandle graph,
                        const std::string& text, const std::string& prefix, GraphNodeHandle top) {
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_nodes(graph, &nodes);
+  const std::vector<GraphNodeHandle> nodes = runtime.nodes_of(graph);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    NodeType type = {};
-    runtime.graph_node_type(nodes[i], &type);
+    const NodeType type = runtime.type_of(nodes[i]);
     const std::string number = prefix + std::to_string(i);
     if (const char* const why = refusal_of(type))
       throw UsageError(text::format(
@@ -80,8 +78,7 @@ void require_fit(const GraphAccess::Impl& child, const char* call, const StreamR
 
 // True if a path of edges leads from one node of the graph to the other.
 bool comes_after(const Checked& runtime, GraphHandle graph, GraphNodeHandle node, GraphNodeHandle other) {
-  std::vector<backend::Edge> edges;
-  runtime.graph_edges(graph, &edges);
+  const std::vector<backend::Edge> edges = runtime.edges_of(graph);
   std::unordered_set<GraphNodeHandle> reached{other};
   std::vector<GraphNodeHandle> next{other};
   while (!next.empty()) {

@@ -78,8 +78,8 @@ void require_usable(const Request& request) {
 // Every device can read pinned memory.
 void require_readable_condition(const Request& request) {
   const Device& device = request.stream.device();
-  backend::PointerInfo info;
-  Checked(device.backend()).allowing(ErrorCode::invalid_value).pointer_info(request.condition, &info);
+  const backend::PointerInfo info =
+      Checked(device.backend()).allowing(ErrorCode::invalid_value).info_of(request.condition);
   if (info.kind == backend::MemoryKind::pinned ||
       (info.kind == backend::MemoryKind::device && info.device_index == device.index()))
     return;

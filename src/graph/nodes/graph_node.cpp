@@ -57,13 +57,6 @@ void CUDAGraph::Impl::change_nodes(std::span<NodeChange> changed, std::span<cons
 
 namespace graphs {
 
-/// Place of a viewed node that is in a child graph or body.
-struct InnerPlace {
-  std::string number;
-  GraphNodeHandle top = nullptr;  // the node of the template that it lies in
-  GraphHandle graph = nullptr;    // that it is a node of
-};
-
 /// The graph of a view, locked: members of GraphNode work with it.
 struct NodeViews {
   using Impl = GraphAccess::Impl;
@@ -109,25 +102,24 @@ struct NodeViews {
   void change(const char* call, NodeImage to, std::initializer_list<NodePlace> set) const;
 
   static GraphNode make(Impl& impl, std::size_t index, GraphNodeHandle handle,
-                        std::shared_ptr<const InnerPlace> inner = nullptr) {
-    NodeType type = NodeType::empty;
-    Checked(impl.backend()).graph_node_type(handle, &type);
-    return GraphNode(impl.link(), index, handle, type, std::move(inner));
+                        std::shared_ptr<const NumberedNode> inner = nullptr) {
+    return GraphNode(impl.link(), index, handle, Checked(impl.backend()).type_of(handle), std::move(inner));
   }
   static GraphNode make(Impl& impl, const NumberedNode& node) {
     return make(impl, node.index, node.handle,
-                node.parent != nullptr
-                    ? std::make_shared<const InnerPlace>(InnerPlace{node.number, node.top, node.graph})
-                    : nullptr);
+                node.parent != nullptr ? std::make_shared<const NumberedNode>(node) : nullptr);
   }
   /// The nodes of a graph in this node, whose numbers begin with `prefix`.
   std::vector<GraphNode> nodes_in(GraphHandle graph, const std::string& prefix) const {
-    std::vector<GraphNodeHandle> handles;
-    Checked(impl_.backend()).graph_nodes(graph, &handles);
+    const std::vector<GraphNodeHandle> handles = Checked(impl_.backend()).nodes_of(graph);
     std::vector<GraphNode> nodes;
     for (std::size_t i = 0; i < handles.size(); ++i)
-      nodes.push_back(make(impl_, i, handles[i],
-                           std::make_shared<const InnerPlace>(InnerPlace{prefix + std::to_string(i), top(), graph})));
+      nodes.push_back(make(impl_, {.handle = handles[i],
+                                   .graph = graph,
+                                   .parent = handle(),
+                                   .top = top(),
+                                   .index = i,
+                                   .number = prefix + std::to_string(i)}));
     return nodes;
   }
 
@@ -155,8 +147,7 @@ struct NodeViews {
       return std::ranges::any_of(numbered_nodes(impl_.backend(), impl_.template_graph), [&](const NumberedNode& node) {
         return node.handle == node_.handle_ && node.graph == node_.inner_->graph && node.top == node_.inner_->top;
       });
-    std::vector<GraphNodeHandle> nodes;
-    Checked(impl_.backend()).graph_nodes(impl_.template_graph, &nodes);
+    const std::vector<GraphNodeHandle> nodes = Checked(impl_.backend()).nodes_of(impl_.template_graph);
     return std::ranges::find(nodes, node_.handle_) != nodes.end();
   }
 
@@ -258,10 +249,8 @@ Annotation GraphNode::annotation() const {
 std::vector<NodeDependency> GraphNode::dependencies() const {
   const NodeViews view(*this, "GraphNode::dependencies", false);
   const Checked runtime(view.impl().backend());
-  std::vector<backend::Edge> edges;
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_edges(view.graph(), &edges);
-  runtime.graph_nodes(view.graph(), &nodes);
+  const std::vector<backend::Edge> edges = runtime.edges_of(view.graph());
+  const std::vector<GraphNodeHandle> nodes = runtime.nodes_of(view.graph());
   std::vector<NodeDependency> found;
   for (const backend::Edge& edge : edges)
     if (edge.to == handle_)
@@ -376,8 +365,7 @@ std::vector<GraphNode> CUDAGraph::nodes() const {
   Impl& impl = Impl::of(*this, call);
   const Impl::LaunchLock lock(impl);
   impl.require_template(call);
-  std::vector<GraphNodeHandle> handles;
-  Checked(impl.backend()).graph_nodes(impl.template_graph, &handles);
+  const std::vector<GraphNodeHandle> handles = Checked(impl.backend()).nodes_of(impl.template_graph);
   std::vector<GraphNode> nodes;
   nodes.reserve(handles.size());
   for (std::size_t i = 0; i < handles.size(); ++i) nodes.push_back(NodeViews::make(impl, i, handles[i]));

@@ -16,16 +16,24 @@ using backend::NodeType;
 
 namespace {
 
+// A node of `graph`, which lies in `parent`; null: it is the outermost one.
+NumberedNode numbered(Backend& backend, GraphHandle graph, const NumberedNode* parent, GraphNodeHandle node,
+                      std::size_t index, std::string number) {
+  return {.handle = node,
+          .type = Checked(backend).type_of(node),
+          .graph = graph,
+          .parent = parent != nullptr ? parent->handle : nullptr,
+          .top = parent != nullptr ? parent->top : node,
+          .top_index = parent != nullptr ? parent->top_index : index,
+          .index = index,
+          .number = std::move(number)};
+}
+
 void add_nodes(Backend& backend, GraphHandle graph, const NumberedNode* parent, const std::string& prefix,
                std::vector<NumberedNode>& found) {
-  std::vector<GraphNodeHandle> nodes;
-  Checked(backend).graph_nodes(graph, &nodes);
+  const std::vector<GraphNodeHandle> nodes = Checked(backend).nodes_of(graph);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    NumberedNode node{.handle = nodes[i], .graph = graph, .index = i, .number = prefix + std::to_string(i)};
-    Checked(backend).graph_node_type(nodes[i], &node.type);
-    node.parent = parent != nullptr ? parent->handle : nullptr;
-    node.top = parent != nullptr ? parent->top : nodes[i];
-    node.top_index = parent != nullptr ? parent->top_index : i;
+    const NumberedNode node = numbered(backend, graph, parent, nodes[i], i, prefix + std::to_string(i));
     found.push_back(node);
     const std::vector<GraphHandle> inner = graphs_in(backend, node.handle, node.type);
     for (std::size_t k = 0; k < inner.size(); ++k)
@@ -58,17 +66,10 @@ std::optional<NumberedNode> node_with_number(Backend& backend, GraphHandle graph
       if (which >= inner.size() || place == places.end()) return std::nullopt;
       graph = inner[which];
     }
-    std::vector<GraphNodeHandle> nodes;
-    Checked(backend).graph_nodes(graph, &nodes);
+    const std::vector<GraphNodeHandle> nodes = Checked(backend).nodes_of(graph);
     if (*place >= nodes.size()) return std::nullopt;
-    NumberedNode node{.handle = nodes[*place], .graph = graph, .index = *place};
-    Checked(backend).graph_node_type(node.handle, &node.type);
-    node.parent = found ? found->handle : nullptr;
-    node.top = found ? found->top : node.handle;
-    node.top_index = found ? found->top_index : *place;
-    found = std::move(node);
+    found = numbered(backend, graph, found ? &*found : nullptr, nodes[*place], *place, std::string(number));
   }
-  found->number = number;
   return found;
 }
 

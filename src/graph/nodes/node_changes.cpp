@@ -54,8 +54,7 @@ enum class Pageable { from_the_host, never };
 void check_memory(Backend& backend, std::optional<int> made_with, const void* from, const void* to, Pageable pageable,
                   const char* what, const Begin& begin) {
   if (from == to) return;
-  backend::PointerInfo before, after;
-  Checked(backend).pointer_info(from, &before);
+  backend::PointerInfo before = Checked(backend).info_of(from);
   std::string place = place_text(before);
   if (made_with && before.kind != backend::MemoryKind::device) {
     before.kind = backend::MemoryKind::device;
@@ -63,7 +62,7 @@ void check_memory(Backend& backend, std::optional<int> made_with, const void* fr
     place += text::format(" (the executable was made with one in {})", place_text(before));
   }
   if (before.kind == backend::MemoryKind::unregistered) return;
-  Checked(backend).pointer_info(to, &after);
+  const backend::PointerInfo after = Checked(backend).info_of(to);
   const bool fits = after.kind == backend::MemoryKind::unregistered
                         ? pageable == Pageable::from_the_host && before.kind == backend::MemoryKind::pinned
                         : before.device_index == after.device_index;
@@ -75,9 +74,7 @@ void check_memory(Backend& backend, std::optional<int> made_with, const void* fr
 }
 
 bool is_pageable(Backend& backend, const void* address) {
-  backend::PointerInfo info;
-  Checked(backend).pointer_info(address, &info);
-  return info.kind == backend::MemoryKind::unregistered;
+  return Checked(backend).info_of(address).kind == backend::MemoryKind::unregistered;
 }
 
 void check_kernel(GraphExecHandle exec, const LaunchConfig& from, const LaunchConfig& to, const Begin& begin) {
@@ -228,20 +225,13 @@ bool NodeChanges::leaves_device(Backend& backend, GraphNodeHandle node, const No
 CopiesOfDevices NodeChanges::copies_of_devices(Backend& backend, GraphHandle template_graph) const {
   CopiesOfDevices found;
   if (!may_copy_) return found;
-  std::vector<GraphNodeHandle> nodes;
-  Checked(backend).graph_nodes(template_graph, &nodes);
   const auto device_of = [&](const void* address) -> std::optional<int> {
-    backend::PointerInfo info;
-    Checked(backend).pointer_info(address, &info);
+    const backend::PointerInfo info = Checked(backend).info_of(address);
     return info.kind == backend::MemoryKind::device ? std::optional(info.device_index) : std::nullopt;
   };
-  for (GraphNodeHandle const node : nodes) {
+  for (GraphNodeHandle const node : Checked(backend).nodes_of(template_graph)) {
     const auto known = images_.find(node);
-    NodeType type = NodeType::empty;
-    if (known != images_.end())
-      type = known->second.type();
-    else
-      Checked(backend).graph_node_type(node, &type);
+    const NodeType type = known != images_.end() ? known->second.type() : Checked(backend).type_of(node);
     if (type != NodeType::memcpy && type != NodeType::child_graph && type != NodeType::conditional) continue;
     KernelLayouts layouts;  // of no kernel
     const NodeImage image = known != images_.end() ? known->second : NodeImage(backend, node, layouts);
@@ -330,8 +320,7 @@ void NodeChanges::set_enabled(Backend& backend, GraphExecHandle exec, GraphNodeH
 void NodeChanges::disable_in(Backend& backend, GraphHandle template_graph, GraphExecHandle exec) {
   if (disabled_.empty()) return;
   const Checked runtime(backend);
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_nodes(template_graph, &nodes);
+  const std::vector<GraphNodeHandle> nodes = runtime.nodes_of(template_graph);
   std::unordered_map<GraphNodeHandle, std::size_t> left;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto found = disabled_.find(nodes[i]);

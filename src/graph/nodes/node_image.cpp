@@ -126,6 +126,12 @@ void NodeImage::read_packed(void* const* extra) {
   packed_ = true;
 }
 
+std::vector<MemoryAccess> NodeImage::own_accesses() const {
+  ParamPointers pointers;
+  const backend::NodeParams own = params(pointers);
+  return own_->accesses(std::get<backend::KernelNodeParams>(own).params);
+}
+
 std::vector<GraphHandle> NodeImage::inner_graphs() const {
   if (!others_) return {};
   if (const auto* const child = std::get_if<backend::ChildGraphNodeParams>(&*others_)) return {child->graph};

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,6 +65,8 @@ class NodeImage {
   const std::string& unknown() const noexcept { return unknown_; }
   /// Record of a kernel of this library, whose arguments cannot be changed; else null.
   const KernelRecord* own_kernel() const noexcept { return own_; }
+  /// What a launch of such a kernel accesses.
+  std::vector<MemoryAccess> own_accesses() const;
 
   /// Function and config of a kernel node; known even if the arguments are not.
   FunctionHandle function() const noexcept { return function_; }
@@ -87,6 +90,12 @@ class NodeImage {
 
   /// The bytes at a place; empty if the node has no such place.
   std::span<std::byte> at(const NodePlace& place) noexcept;
+  /// The bytes at a place that can hold an address.
+  std::uintptr_t word(const NodePlace& place) noexcept {
+    std::uintptr_t value = 0;
+    std::memcpy(&value, at(place).data(), sizeof value);
+    return value;
+  }
   /// All places that can hold an address: words of arguments, and the addresses of copies and sets.
   std::vector<NodePlace> words() const;
   /// The type of the argument that the place lies in; null if it is not known, and for the address of a copy or set.

@@ -38,9 +38,7 @@ Edges sorted(const std::vector<backend::Edge>& edges, const std::vector<GraphNod
 std::optional<UpdateRefusal> TemplatePairs::pair_graphs(GraphHandle own, GraphHandle other,
                                                         GraphNodeHandle other_node) {
   const Checked runtime(backend_);
-  std::vector<GraphNodeHandle> ours, theirs;
-  runtime.graph_nodes(own, &ours);
-  runtime.graph_nodes(other, &theirs);
+  const std::vector<GraphNodeHandle> ours = runtime.nodes_of(own), theirs = runtime.nodes_of(other);
   if (ours.size() != theirs.size())
     return UpdateRefusal{UpdateResult::topology_changed, other_node,
                          text::format("the {}graph has {} node{}, and {} {}", other_node != nullptr ? "child " : "",
@@ -59,9 +57,7 @@ std::optional<UpdateRefusal> TemplatePairs::pair_graphs(GraphHandle own, GraphHa
                                         backend::node_type_name(their_type), backend::node_type_name(our_type))};
     own_nodes_.emplace(theirs[i], ours[i]);
   }
-  std::vector<backend::Edge> mine_listed, theirs_listed;
-  runtime.graph_edges(own, &mine_listed);
-  runtime.graph_edges(other, &theirs_listed);
+  const std::vector<backend::Edge> mine_listed = runtime.edges_of(own), theirs_listed = runtime.edges_of(other);
   // The same work is mostly captured in the same order: then sorted numbers of nodes are not needed.
   const bool listed_alike =
       std::ranges::equal(mine_listed, theirs_listed, [&](const backend::Edge& one, const backend::Edge& another) {

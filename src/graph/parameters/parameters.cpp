@@ -141,17 +141,11 @@ using graphs::Parameters;
 
 namespace {
 
-std::vector<GraphNodeHandle> nodes_of(const graphs::GraphAccess::Impl& impl, GraphHandle graph) {
-  std::vector<GraphNodeHandle> nodes;
-  Checked(impl.backend()).graph_nodes(graph, &nodes);
-  return nodes;
-}
-
 /// A node, and those of its child graph or bodies, at any depth.
 std::vector<GraphNodeHandle> with_inner_nodes(graphs::GraphAccess::Impl& impl, GraphNodeHandle node) {
   std::vector<GraphNodeHandle> found{node};
   for (const GraphHandle graph : impl.changes.values(impl.backend(), node).inner_graphs())
-    for (const GraphNodeHandle inner : nodes_of(impl, graph)) {
+    for (const GraphNodeHandle inner : Checked(impl.backend()).nodes_of(graph)) {
       const std::vector<GraphNodeHandle> nodes = with_inner_nodes(impl, inner);
       found.insert(found.end(), nodes.begin(), nodes.end());
     }
@@ -160,10 +154,7 @@ std::vector<GraphNodeHandle> with_inner_nodes(graphs::GraphAccess::Impl& impl, G
 
 // For a kernel of this library: true if a launch uses the address.
 bool is_used_by(const Parameters::Address& address, const NodeImage& own) {
-  graphs::ParamPointers pointers;
-  const backend::NodeParams params = own.params(pointers);
-  const auto& kernel = std::get<backend::KernelNodeParams>(params);
-  return std::ranges::any_of(own.own_kernel()->accesses(kernel.params), [&](const MemoryAccess& access) {
+  return std::ranges::any_of(own.own_accesses(), [&](const MemoryAccess& access) {
     return access.bytes != 0 && address.covers(reinterpret_cast<std::uintptr_t>(access.address));
   });
 }
@@ -260,19 +251,14 @@ void require_no_end(const Device& device, const Parameters::Address& address, No
                     const std::function<bool(const NodePlace& place)>& has_parameter,
                     const std::function<std::string()>& node_text) {
   const std::vector<NodePlace> words = image.words();
-  const auto value_at = [&](const NodePlace& place) {
-    std::uintptr_t value = 0;
-    std::memcpy(&value, image.at(place).data(), sizeof value);
-    return value;
-  };
   const std::uintptr_t end = address.value + address.bytes;
   for (const NodePlace& behind : words) {
-    if (value_at(behind) != end || has_parameter(behind)) continue;
+    if (image.word(behind) != end || has_parameter(behind)) continue;
     for (const NodePlace& begin : words)
-      if (address.covers(value_at(begin)) && !image.is_number(begin) &&
+      if (address.covers(image.word(begin)) && !image.is_number(begin) &&
           may_be_a_pair(image.argument_type(begin), image.argument_type(behind)) &&
           !(may_begin_at(device, address.value, end) &&
-            has_count(image, end - value_at(begin), image.argument_type(begin))) &&
+            has_count(image, end - image.word(begin), image.argument_type(begin))) &&
           !is_declared_memory(backend::accesses_of(device.backend(), image.function()), image, behind))
         throw UsageError(text::format(
             "CUDAGraph::parameter: expected a range of addresses whose end no kernel uses; found {}, behind the {} "
@@ -294,7 +280,7 @@ class Batch {
   explicit Batch(graphs::GraphAccess::Impl& impl) : impl_(impl) {
     if (!impl_.may_be_edited) return;
     impl_.changes.forget();
-    const std::vector<GraphNodeHandle> nodes = nodes_of(impl_, impl_.template_graph);
+    const std::vector<GraphNodeHandle> nodes = Checked(impl_.backend()).nodes_of(impl_.template_graph);
     left_.emplace(nodes.begin(), nodes.end());
   }
 
@@ -352,12 +338,11 @@ class Batch {
 std::vector<Parameters::Use> CUDAGraph::Impl::uses_of(const Parameters::Address& address) {
   constexpr const char* call = "CUDAGraph::parameter";
   std::vector<Parameters::Use> found;
-  for (const GraphNodeHandle top : nodes_of(*this, template_graph))
+  for (const GraphNodeHandle top : Checked(backend()).nodes_of(template_graph))
     for (const GraphNodeHandle node : with_inner_nodes(*this, top)) {
       NodeImage image = changes.values(backend(), node);
       const auto add_if_covered = [&](const NodePlace& place) {
-        std::uintptr_t value = 0;
-        std::memcpy(&value, image.at(place).data(), sizeof value);
+        const std::uintptr_t value = image.word(place);
         if (address.covers(value)) found.push_back({node, top, place, value - address.value});
       };
       if (image.own_kernel() != nullptr && backend::is_enqueued(*image.own_kernel())) {
@@ -405,7 +390,7 @@ void CUDAGraph::Impl::find_parameters() {
   const std::vector<graphs::MarkedArguments::Use> marked = graphs::MarkedArguments::take(capture->capture());
   const std::vector<Parameters::Address> addresses = parameters.take_addresses();
   if (marked.empty() && addresses.empty()) return;
-  const std::vector<GraphNodeHandle> nodes = nodes_of(*this, template_graph);
+  const std::vector<GraphNodeHandle> nodes = Checked(backend()).nodes_of(template_graph);
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> tops;  // of nodes in bodies; filled when one is marked
   const auto top_of = [&](GraphNodeHandle node) -> GraphNodeHandle {
     if (std::ranges::find(nodes, node) != nodes.end()) return node;

@@ -105,8 +105,7 @@ class Execution {
 
   /// The end of a capture clears words of random numbers in a stream of their device, which may be another one.
   void wait_until_cleared(std::uintptr_t words) const {
-    backend::PointerInfo info;
-    backend::Checked(runs_.backend()).pointer_info(reinterpret_cast<const void*>(words), &info);
+    const backend::PointerInfo info = backend::Checked(runs_.backend()).info_of(reinterpret_cast<const void*>(words));
     Device device = *first_.graph.graph().device;
     if (info.device_index != device.index()) {
       const bool host = device.type() == DeviceType::host;

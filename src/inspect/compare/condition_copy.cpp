@@ -45,8 +45,7 @@ void ConditionCopy::run(GraphHandle from, GraphNodeHandle node, GraphHandle to) 
 
 bool ConditionCopy::sets(GraphNodeHandle node, backend::ConditionalHandle condition) const {
   const Checked runtime(backend_);
-  backend::NodeType type = {};
-  runtime.graph_node_type(node, &type);
+  const backend::NodeType type = runtime.type_of(node);
   if (type != backend::NodeType::kernel) return false;
   backend::NodeParams params;
   runtime.graph_node_params(node, &params);
@@ -96,11 +95,8 @@ GraphNodeHandle ConditionCopy::add(GraphNodeHandle node, GraphHandle to) {
   const std::vector<GraphHandle> bodies = std::exchange(conditional->bodies, {});
   conditional->handle = conditions_.at(conditional->handle);
   runtime.graph_add_node(&made, to, {}, params);
-  for (std::size_t i = 0; i < bodies.size(); ++i) {
-    std::vector<GraphNodeHandle> nodes;
-    runtime.graph_nodes(bodies[i], &nodes);
-    copy(bodies[i], nodes, std::get<backend::ConditionalNodeParams>(params).bodies.at(i));
-  }
+  for (std::size_t i = 0; i < bodies.size(); ++i)
+    copy(bodies[i], runtime.nodes_of(bodies[i]), std::get<backend::ConditionalNodeParams>(params).bodies.at(i));
   return made;
 }
 
@@ -111,9 +107,7 @@ GraphHandle ConditionCopy::copy_of_child(GraphHandle child) {
   GraphHandle made = nullptr;
   runtime.graph_create(&made);
   children_.push_back(made);
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_nodes(child, &nodes);
-  copy(child, nodes, made);
+  copy(child, runtime.nodes_of(child), made);
   return made;
 }
 

@@ -87,9 +87,7 @@ GraphHandle SingleNodes::cloned(const ScannedNode& node, const std::function<std
   graphs_.push_back(clone);
   GraphNodeHandle kept = nullptr;
   runtime.graph_node_find_in_clone(&kept, node.handle, clone);
-  std::vector<GraphNodeHandle> nodes;
-  runtime.graph_nodes(clone, &nodes);
-  for (GraphNodeHandle const each : nodes)
+  for (GraphNodeHandle const each : runtime.nodes_of(clone))
     if (each != kept) runtime.graph_destroy_node(each);
   return clone;
 }

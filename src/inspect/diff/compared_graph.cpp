@@ -48,9 +48,7 @@ std::vector<ComparedGraph::Dependencies> ComparedGraph::dependencies() const {
   }
   std::vector<Dependencies> found(values.nodes.size());
   for (const GraphHandle graph : graphs) {
-    std::vector<backend::Edge> edges;
-    backend::Checked(graph_.backend()).graph_edges(graph, &edges);
-    for (const backend::Edge& edge : edges) found[index_of.at(edge.to)].emplace(index_of.at(edge.from), edge.data);
+    for (const backend::Edge& edge : backend::Checked(graph_.backend()).edges_of(graph)) found[index_of.at(edge.to)].emplace(index_of.at(edge.from), edge.data);
   }
   return found;
 }

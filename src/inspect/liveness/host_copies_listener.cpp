@@ -79,11 +79,7 @@ void HostCopiesListener::ended(captures::Capture& capture, graphs::CapturedGraph
     const std::size_t bytes = writes ? node.written_bytes : node.read_bytes;
     const bool is_gone = ended.overlaps(address_in_stack(word.value), bytes) || is_poisoned(address, bytes);
     if (!is_gone && !lists) continue;
-    if (!is_gone) {
-      backend::PointerInfo info;
-      backend::Checked(backend).pointer_info(address, &info);
-      if (info.kind != backend::MemoryKind::unregistered) continue;
-    }
+    if (!is_gone && backend::Checked(backend).info_of(address).kind != backend::MemoryKind::unregistered) continue;
     HostAccess access{address, bytes, writes, use_text(backend, node, word.place, annotations_.annotation_of(node)),
                       memory::copy_origin(capture, address)};
     if (is_gone && !options.inputs.allow_stack)

@@ -327,8 +327,7 @@ bool LivenessListener::any_dead() const {
 }
 
 LivenessListener::Dead LivenessListener::is_dead(const Range& range) const {
-  backend::PointerInfo info;
-  backend::Checked(*backend_).pointer_info((*inputs_)[range.input].address, &info);
+  const backend::PointerInfo info = backend::Checked(*backend_).info_of((*inputs_)[range.input].address);
   if (info.kind == backend::MemoryKind::unregistered) return Dead::freed;
   return info.id != range.id ? Dead::given_out_again : Dead::no;
 }
