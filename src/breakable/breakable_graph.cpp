@@ -9,6 +9,7 @@
 #include "graph/capture/framework_captures.h"
 #include "graph/capture/internal_streams.h"
 #include "graph/capture/warm_up.h"
+#include "graph/launch_mutex.h"
 #include "graph/replays.h"
 #include "memory/allocator_impl.h"
 #include "text/format.h"
@@ -34,20 +35,6 @@ const char* text_of(BreakableGraph::Impl::State state) {
 void require_body(const char* call, const CaptureBody& body) {
   if (!body) throw UsageError(text::format("{} needs a body to run, and was passed an empty function.", call));
 }
-
-/// Marks the thread that runs a body, or a replay.
-class Running {
- public:
-  explicit Running(std::atomic<std::thread::id>& runner) noexcept : runner_(runner) {
-    runner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  }
-  ~Running() { runner_.store(std::thread::id(), std::memory_order_relaxed); }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
- private:
-  std::atomic<std::thread::id>& runner_;
-};
 
 }  // namespace
 
@@ -76,8 +63,8 @@ void BreakableGraph::Impl::refuse_within(const char* call) const {
 }
 
 void BreakableGraph::Impl::make_empty() noexcept {
-  last = CUDAGraph();  // what runs last is released first
-  breaks.clear();
+  last = CUDAGraph();                         // what runs last is released first
+  while (!breaks.empty()) breaks.pop_back();  // the last one first: it may refer to what earlier ones own
   last_launch = {};
   nodes = 0;
   name.clear();
@@ -96,7 +83,7 @@ void BreakableGraph::Impl::capture(const GraphOptions& wanted, const CaptureBody
     throw UsageError(
         "breakable: expected a call outside of other captures with eager parts; found one within their body. Call its "
         "body directly there, or breakable() in an eager part.");
-  const Running running(runner);
+  const graphs::NamedThread running(runner);
   report.reset();
   GraphOptions options = wanted;
   if (options.warmup != 0) const graphs::WarmUp warm_up(options, body, nullptr);
@@ -178,8 +165,8 @@ void BreakableGraph::Impl::replay(const StreamRef& stream) {
         text::format("{}: expected to wait for the last replay on another stream; found that stream in a capture. End "
                      "the capture first, or replay on that stream after it.",
                      call));
-  const Running running(runner);
-  breaks.run(stream, last_launch);
+  const graphs::NamedThread running(runner);
+  run(breaks, stream, last_launch);
   replay_last(stream);
 }
 

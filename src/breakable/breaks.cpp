@@ -36,19 +36,14 @@ void Break::run_function(const StreamRef& stream, memory::LastLaunch& last) {
   if (failure != nullptr) std::rethrow_exception(failure);
 }
 
-// Destroys the last one first: it may refer to what earlier ones own.
-void Breaks::clear() noexcept {
-  while (!breaks_.empty()) breaks_.pop_back();
-}
-
-void Breaks::run(const StreamRef& stream, memory::LastLaunch& last) {
-  for (const auto& each : breaks_) {
-    each->launch(stream, last);
+void run(Breaks& breaks, const StreamRef& stream, memory::LastLaunch& last) {
+  for (Break& each : breaks) {
+    each.launch(stream, last);
     try {
-      each->run_function(stream, last);
-      last.launch(stream, [&] { each->function->copy_results(stream); });
+      each.run_function(stream, last);
+      last.launch(stream, [&] { each.function->copy_results(stream); });
     } catch (...) {
-      each->function->drop_results();
+      each.function->drop_results();
       throw;
     }
   }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "memory/lifetime/last_launch.h"
 #include "reprise/eager_function.h"
@@ -26,21 +25,10 @@ struct Break {
 };
 
 /// All segments but the last one, each with the eager part behind it. One thread at a time.
-class Breaks {
- public:
-  bool empty() const noexcept { return breaks_.empty(); }
-  std::size_t size() const noexcept { return breaks_.size(); }
-  Break& operator[](std::size_t number) const { return *breaks_[number]; }
-  Break& back() const { return *breaks_.back(); }
-  Break& add(Break made) { return *breaks_.emplace_back(std::make_unique<Break>(std::move(made))); }
-  void clear() noexcept;
+using Breaks = std::deque<Break>;
 
-  /// Runs all of it on a stream, after the last launch. \throws what Break throws; UsageError if an eager part
-  /// returns other shapes than in the capture.
-  void run(const StreamRef& stream, memory::LastLaunch& last);
-
- private:
-  std::vector<std::unique_ptr<Break>> breaks_;
-};
+/// Runs all of it on a stream, after the last launch. \throws what Break throws; UsageError if an eager part returns
+/// other shapes than in the capture.
+void run(Breaks& breaks, const StreamRef& stream, memory::LastLaunch& last);
 
 }  // namespace reprise::breakables

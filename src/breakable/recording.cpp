@@ -129,8 +129,7 @@ void Recording::require_live() const {
   const auto liveness = [&](CUDAGraph& segment) -> inspect::LivenessListener& {
     return GraphAccess::of(segment, plan_.call).listeners.liveness();
   };
-  for (std::size_t i = 0; i < breaks_.size(); ++i)
-    liveness(breaks_[i].segment).require_live_since(frees_, plan_.call, breaks_[i].segment);
+  for (Break& each : breaks_) liveness(each.segment).require_live_since(frees_, plan_.call, each.segment);
   liveness(last_).recorded();
 }
 
@@ -194,9 +193,8 @@ void Recording::run_part(std::unique_ptr<eager_detail::Function> function) {
     require_lasting(*function);
     const auto annotations = CaptureAnnotations::of(GraphAccess::of(last_, plan_.call).capture->capture());
     const std::size_t nodes = end_segment(/*is_last=*/false);
-    Break made{std::move(last_), nodes != 0, std::move(function)};
+    Break& added = breaks_.emplace_back(Break{std::move(last_), nodes != 0, std::move(function)});
     last_ = CUDAGraph();
-    Break& added = breaks_.add(std::move(made));
     run_segment_before();
     part_threw_ = true;
     added.run_function(*plan_.run, last_launch_);

@@ -11,63 +11,48 @@
 namespace reprise::caches {
 namespace {
 
-/// The inputs of a padded call in memory of their own, for a body that runs eagerly.
-class PaddedInputs {
- public:
-  PaddedInputs(const Call& call, const StreamRef& stream) : call_(call), stream_(stream) {
-    std::vector<bool> copied;
-    for (const InputMemory& each : call.inputs) copied.push_back(each.padded);
-    require_apart(call, copied);
-    std::vector<CopyOp> ops;
-    std::vector<FillOp> fills;
-    for (const InputMemory& each : call.inputs) {
-      at_.push_back(each);
-      if (!each.padded) continue;
-      const std::size_t bytes = padded_bytes(each, call.lengths);
-      unsigned char* const memory = memory_.emplace_back(bytes, stream).data();
-      at_.back().data = memory;
-      at_.back().bytes = bytes;
-      if (each.bytes != 0) add_copy_in(each, memory, bytes, ops, fills);
+// Runs a body with padded inputs in memory of their own, and copies back what it changed, without the padding, also
+// before an exception of it.
+BodyResults run_padded(const Call& call, const StreamRef& stream) {
+  std::vector<bool> copied;
+  for (const InputMemory& each : call.inputs) copied.push_back(each.padded);
+  require_apart(call, copied);
+  std::vector<Buffer<unsigned char>> memory;
+  std::vector<InputMemory> at(call.inputs.begin(), call.inputs.end());
+  std::vector<CopyOp> in, back;
+  std::vector<FillOp> fills;
+  for (InputMemory& each : at) {
+    if (!each.padded) continue;
+    const InputMemory given = each;
+    each.bytes = padded_bytes(given, call.lengths);
+    each.data = memory.emplace_back(each.bytes, stream).data();
+    if (given.bytes == 0) continue;
+    add_copy_in(given, each.data, each.bytes, in, fills);
+    if (each.written) back.push_back({given.data, each.data, given.bytes});
+  }
+  if (!in.empty()) copy_inputs_of(call, in, stream);
+  if (!fills.empty()) fill_batch_async(fills, stream);
+  const auto copy_back = [&] {
+    if (!back.empty()) copy_batch_async(back, stream);
+  };
+  BodyResults results;
+  try {
+    results = call.body.run(at, call.lengths);
+  } catch (...) {
+    try {
+      copy_back();
+    } catch (const std::exception& error) {
+      warn_of_lost_changes(error);
     }
-    if (!ops.empty()) copy_inputs_of(call, ops, stream);
-    if (!fills.empty()) fill_batch_async(fills, stream);
+    throw;
   }
-
-  const std::vector<InputMemory>& at() const noexcept { return at_; }
-
-  /// Copies back what the body changed, without the padding.
-  void copy_back() const {
-    std::vector<CopyOp> ops;
-    for (std::size_t i = 0; i < at_.size(); ++i)
-      if (at_[i].written && at_[i].padded && call_.inputs[i].bytes != 0)
-        ops.push_back({call_.inputs[i].data, at_[i].data, call_.inputs[i].bytes});
-    if (!ops.empty()) copy_batch_async(ops, stream_);
-  }
-  /// Copies back what the body changed before it threw.
-  void copy_back_after_error() const noexcept try { copy_back(); } catch (const std::exception& error) {
-    warn_of_lost_changes(error);
-  }
-
- private:
-  const Call& call_;
-  const StreamRef stream_;
-  std::vector<Buffer<unsigned char>> memory_;
-  std::vector<InputMemory> at_;
-};
+  copy_behind("the body has run, but what it changed in its inputs was not copied back", copy_back);
+  return results;
+}
 
 BodyResults run_body(const Call& call, const StreamRef& stream) {
   const StreamGuard current(stream);
-  if (call.lengths.padded == 0) return call.body.run(call.inputs, call.lengths);
-  const PaddedInputs padded(call, stream);
-  BodyResults results;
-  try {
-    results = call.body.run(padded.at(), call.lengths);
-  } catch (...) {
-    padded.copy_back_after_error();
-    throw;
-  }
-  copy_behind("the body has run, but what it changed in its inputs was not copied back", [&] { padded.copy_back(); });
-  return results;
+  return call.lengths.padded == 0 ? call.body.run(call.inputs, call.lengths) : run_padded(call, stream);
 }
 
 }  // namespace

@@ -194,7 +194,7 @@ bool Entry::has_control_flow() const try {
 
 // Each segment retains it: after a replay that ends with an exception, those before the last one may still run.
 void Entry::retain(const std::shared_ptr<void>& memory) {
-  for (std::size_t i = 0; i < breaks_.size(); ++i) breaks_[i].segment.retain(memory);
+  for (breakables::Break& each : breaks_) each.segment.retain(memory);
   graph_.retain(memory);
 }
 
@@ -364,7 +364,7 @@ std::shared_ptr<Lender> Entry::new_results(const StreamRef& stream, const Call& 
 
 // Copies inputs that eager parts changed back after an exception, too: an eager run would have changed them before it.
 std::exception_ptr Entry::replay_segments(const StreamRef& stream, const Call& call, bool has_begun) try {
-  if (!has_begun && !breaks_.empty()) breaks_.run(stream, shared_.last_launch);
+  if (!has_begun && !breaks_.empty()) run(breaks_, stream, shared_.last_launch);
   return graphs::replay_in_order(shared_.last_launch, graph_, stream);
 } catch (...) {
   if (!breaks_.empty()) copy_back_after_error(stream, call);
@@ -439,7 +439,7 @@ Outcome Entry::launch(const StreamRef& stream, const Call& call) {
 std::vector<const CUDAGraph*> Entry::graphs() const {
   if (own_ != nullptr) return own_->graphs();
   std::vector<const CUDAGraph*> all;
-  for (std::size_t i = 0; i < breaks_.size(); ++i) all.push_back(&breaks_[i].segment);
+  for (const breakables::Break& each : breaks_) all.push_back(&each.segment);
   all.push_back(&graph_);
   return all;
 }

@@ -188,20 +188,16 @@ bool GraphCache::Impl::note_broken(const CacheKey& key) {
   return ++record.breaks < most_breaks;
 }
 
-std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, const StreamRef* run) {
+std::shared_ptr<Entry> GraphCache::Impl::capture(const Call& call, const StreamRef* run) try {
   // Set while the capture is underway: it may fail with any exception.
   const bool had_leftovers = std::exchange(has_leftovers, has_leftovers || run != nullptr);
-  std::shared_ptr<Entry> made = capture_entry(call, run);
-  has_leftovers = had_leftovers;
-  return made;
-}
-
-std::shared_ptr<Entry> GraphCache::Impl::capture_entry(const Call& call, const StreamRef* run) try {
   // A framework refuses a pool in which a result of a released entry still lives.
   if (shared.captured_themselves && records.entries() == 0 && pool_captures > 0) begin_pool();
   ++pool_captures;
   pool_before = pool_bytes();
-  return watching_state([&] { return std::make_shared<Entry>(shared, call, key_text(call.key), run); });
+  auto made = watching_state([&] { return std::make_shared<Entry>(shared, call, key_text(call.key), run); });
+  has_leftovers = had_leftovers;
+  return made;
 } catch (const Error& error) {  // around the capture: no memory for the inputs, for example
   throw CaptureFailed{.failure = {error.what()}, .missing = caches::missing_memory(error)};
 }

@@ -47,7 +47,6 @@ struct GraphCache::Impl {
   Outcome run_eagerly(Lock& lock, const Call& call, const StreamRef& stream);
   /// \param run where eager parts of the body run; null: nothing may take effect.
   std::shared_ptr<caches::Entry> capture(const Call& call, const StreamRef* run);
-  std::shared_ptr<caches::Entry> capture_entry(const Call& call, const StreamRef* run);
   /// False if the body could not be captured: `failed` has the reason, and the call runs eagerly.
   bool check(Record& record, const Call& call);
   /// True if this call captures the key; otherwise the reason is set.

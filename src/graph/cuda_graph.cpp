@@ -208,7 +208,7 @@ void CUDAGraph::Impl::end(const char* call, const void* frame) {
 void CUDAGraph::Impl::complete_capture(const char* call, const void* frame) {
   may_discard = options.discard_template && !debug;
   or_make_empty([&] {
-    const CallingListeners calling(*this);
+    const graphs::NamedThread calling(hook_thread);
     require_framework_took_part(call);
     graphs::CapturedGraph captured = capture->end(frame, reads_nodes_again() ? &changes : nullptr);
     template_graph = captured.template_graph;
@@ -274,7 +274,7 @@ bool CUDAGraph::Impl::destroy_template() noexcept {
 void CUDAGraph::Impl::make_empty() noexcept {
   if (support::forked()) [[unlikely]]
     return;
-  const CallingListeners calling(*this);
+  const graphs::NamedThread calling(hook_thread);
   if (node_link != nullptr) std::exchange(node_link, nullptr)->graph = nullptr;
   changes.reset();
   parameters.reset();

@@ -73,7 +73,6 @@ struct CUDAGraph::Impl {
   class LaunchLock;
   class LockBoth;
   class ExchangedImpls;
-  class CallingListeners;
   class Use;
 
   explicit Impl(KeepGraph keep_graph) : made_with(keep_graph) {}
@@ -342,21 +341,6 @@ class CUDAGraph::Impl::ExchangedImpls {
  private:
   Impl& user_;
   Impl& stand_in_;
-};
-
-/// While it lives, the calling thread calls listeners of a graph.
-class CUDAGraph::Impl::CallingListeners {
- public:
-  explicit CallingListeners(Impl& impl) : thread_(impl.hook_thread), before_(thread_.load(std::memory_order_relaxed)) {
-    thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  }
-  ~CallingListeners() { thread_.store(before_, std::memory_order_relaxed); }
-  CallingListeners(const CallingListeners&) = delete;
-  CallingListeners& operator=(const CallingListeners&) = delete;
-
- private:
-  std::atomic<std::thread::id>& thread_;
-  const std::thread::id before_;
 };
 
 /// While it lives, the Impl of a graph outlives the graph. Destroyed after everything else that uses the Impl.

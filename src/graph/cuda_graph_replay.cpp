@@ -75,7 +75,7 @@ void CUDAGraph::Impl::make_executable(StreamHandle upload_stream) {
 }
 
 void CUDAGraph::Impl::notify_instantiated(const char* call) {
-  const CallingListeners calling(*this);
+  const graphs::NamedThread calling(hook_thread);
   for (graphs::CaptureListener* const listener : of_executables) listener->instantiated(template_graph, exec);
   hooks.instantiated(exec);
   refuse_destroyed(call);
@@ -222,7 +222,7 @@ void CUDAGraph::Impl::note_first_launch() const noexcept {
 
 [[gnu::hot]] void CUDAGraph::Impl::replay_with_listeners(const char* call, const StreamRef& stream) {
   const detail::PublicCall public_call(call);
-  const CallingListeners calling(*this);
+  const graphs::NamedThread calling(hook_thread);
   if (hooks.none_in_replays()) [[likely]]
     launch_with_listeners(call, stream);
   else

@@ -54,4 +54,20 @@ class LaunchMutex {
   std::atomic<int> waiting_{0};  // threads in wait()
 };
 
+/// While it lives, `thread` names the calling thread; then what it named before.
+class NamedThread {
+ public:
+  explicit NamedThread(std::atomic<std::thread::id>& thread) noexcept
+      : thread_(thread), before_(thread.load(std::memory_order_relaxed)) {
+    thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  }
+  ~NamedThread() { thread_.store(before_, std::memory_order_relaxed); }
+  NamedThread(const NamedThread&) = delete;
+  NamedThread& operator=(const NamedThread&) = delete;
+
+ private:
+  std::atomic<std::thread::id>& thread_;
+  const std::thread::id before_;
+};
+
 }  // namespace reprise::graphs

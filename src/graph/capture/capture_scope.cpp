@@ -145,60 +145,39 @@ class HasBody {
   const char* const before_;  // in a body that captures into its own graph, which is refused
 };
 
-/// capture() in two passes.
-///
-///     dry run -> GraphOptions::check_frozen_values is called -> the listeners inherit from it -> capture
-///
-/// In the dry run the user's object has another Impl, which is destroyed afterwards: the body finds its graph
-/// capturing, and what it assigns in the end belongs to the graph that stays.
-struct DryRun {
-  using Impl = GraphAccess::Impl;
-
-  DryRun(Impl& graph, const GraphOptions& wanted) : real(graph), options(wanted) {
-    impl.body_call = real.body_call;
-    impl.graph_id = real.graph_id;
-    impl.listeners.inherit(real.listeners);
-    impl.hooks.leave_out_global();
-  }
-  DryRun(const DryRun&) = delete;
-  DryRun& operator=(const DryRun&) = delete;
-
-  void run(const CaptureBody& body) {
-    options.discard_template = false;
-    options.hooks = {};
-    try {
-      const Impl::ExchangedImpls exchanged(real, impl);
-      capture_once(impl, options, body);
-    } catch (...) {
-      real.last_report = std::move(impl.last_report);
-      throw;
-    }
-  }
-
-  /// The captured graph is destroyed after this.
-  void hand_over_and_release() {
-    real.listeners.inherit(impl.listeners);
-    stand_in.reset();
-  }
-
-  Impl& real;
-  GraphOptions options;
-  CUDAGraph stand_in{KeepGraph::yes};  // needs no executable
-  Impl& impl = *GraphAccess::impl(stand_in);
-  const Impl::Use use_of_impl{impl};
-};
-
+// capture() in two passes.
+//
+//     dry run -> GraphOptions::check_frozen_values is called -> the listeners inherit from it -> capture
+//
+// In the dry run the user's object has another Impl, which is destroyed afterwards: the body finds its graph capturing,
+// and what it assigns in the end belongs to the graph that stays.
 void capture_twice(GraphAccess::Impl& impl, const GraphOptions& options, const CaptureBody& body) {
   impl.refuse_destroyed(impl.body_call);  // by a warm-up
-  DryRun dry_run(impl, options);
+  CUDAGraph stand_in(KeepGraph::yes);     // needs no executable
+  GraphAccess::Impl& dry = *GraphAccess::impl(stand_in);
+  const GraphAccess::Impl::Use use(dry);
+  dry.body_call = impl.body_call;
+  dry.graph_id = impl.graph_id;
+  dry.hooks.leave_out_global();
+  dry.listeners.inherit(impl.listeners);
   impl.require_can_begin(impl.body_call, options, nullptr);
+  GraphOptions of_dry_run = options;
+  of_dry_run.discard_template = false;
+  of_dry_run.hooks = {};
   overwrite_stack(graphs::stack_pattern_of_dry_run);
-  dry_run.run(body);
+  try {
+    const GraphAccess::Impl::ExchangedImpls exchanged(impl, dry);
+    capture_once(dry, of_dry_run, body);
+  } catch (...) {
+    impl.last_report = std::move(dry.last_report);
+    throw;
+  }
   {
     const backend::UserCode user_code;
     options.check_frozen_values();
   }
-  dry_run.hand_over_and_release();
+  impl.listeners.inherit(dry.listeners);
+  stand_in.reset();
   overwrite_stack(graphs::stack_pattern_of_capture);
   capture_once(impl, options, body);
 }

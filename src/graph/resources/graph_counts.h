@@ -21,10 +21,11 @@ struct GraphCounts {
   std::size_t template_nodes = 0;
   std::size_t executables = 0;
   std::size_t executable_nodes = 0;
-  std::uint64_t left_bytes = 0;  ///< that replays leave allocated
+  std::size_t left_bytes = 0;  ///< that replays leave allocated
 
+  template <class Operation>
+  GraphCounts& change(const GraphCounts& by, Operation operation) noexcept;  // of each count
   GraphCounts& operator+=(const GraphCounts& more) noexcept;
-  GraphCounts& operator-=(const GraphCounts& fewer) noexcept;
 };
 
 /// The counts of one graph, which are part of those of its device. Owned by the graph, and used under its launch mutex,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reprise/graph_memory.h"
 
+#include <functional>
+
 #include "backend/framework.h"
 #include "backend/per_device.h"
 #include "graph/cuda_graph_impl.h"
@@ -15,29 +17,21 @@ namespace reprise {
 
 namespace graphs {
 
-GraphCounts& GraphCounts::operator+=(const GraphCounts& more) noexcept {
-  graphs += more.graphs;
-  nodes += more.nodes;
-  template_nodes += more.template_nodes;
-  executables += more.executables;
-  executable_nodes += more.executable_nodes;
-  left_bytes += more.left_bytes;
+template <class Operation>
+GraphCounts& GraphCounts::change(const GraphCounts& by, Operation operation) noexcept {
+  for (const auto member : {&GraphCounts::graphs, &GraphCounts::nodes, &GraphCounts::template_nodes,
+                            &GraphCounts::executables, &GraphCounts::executable_nodes, &GraphCounts::left_bytes})
+    this->*member = operation(this->*member, by.*member);
   return *this;
 }
 
-GraphCounts& GraphCounts::operator-=(const GraphCounts& fewer) noexcept {
-  graphs -= fewer.graphs;
-  nodes -= fewer.nodes;
-  template_nodes -= fewer.template_nodes;
-  executables -= fewer.executables;
-  executable_nodes -= fewer.executable_nodes;
-  left_bytes -= fewer.left_bytes;
-  return *this;
+GraphCounts& GraphCounts::operator+=(const GraphCounts& more) noexcept {
+  return change(more, std::plus<>());
 }
 
 void CountedGraph::become(const GraphCounts& now) {
   if (!device_) return;
-  backend::PerDevice<GraphCounts>::use(*device_, [&](GraphCounts& all) { (all -= counts_) += now; });
+  backend::PerDevice<GraphCounts>::use(*device_, [&](GraphCounts& all) { all.change(counts_, std::minus<>()) += now; });
   counts_ = now;
   if (now.graphs == 0) device_.reset();
 }
