@@ -32,10 +32,6 @@ const char* text_of(BreakableGraph::Impl::State state) {
   return "";
 }
 
-void require_body(const char* call, const CaptureBody& body) {
-  if (!body) throw UsageError(text::format("{} needs a body to run, and was passed an empty function.", call));
-}
-
 }  // namespace
 
 std::shared_ptr<BreakableGraph::Impl> BreakableGraph::Impl::of(const std::shared_ptr<Impl>& impl, const char* call) {
@@ -73,7 +69,7 @@ void BreakableGraph::Impl::make_empty() noexcept {
 
 void BreakableGraph::Impl::capture(const GraphOptions& wanted, const CaptureBody& body, const void* frame) {
   constexpr const char* call = "breakable";
-  require_body(call, body);
+  if (!body) throw UsageError("breakable needs a body to run, and was passed an empty function.");
   refuse_within(call);
   const std::lock_guard lock(mutex);
   require(call, State::empty);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
-#include <span>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/objects/tracked_stream.h"
+#include "captures/edges.h"
 #include "memory/allocator_impl.h"
 
 // Memory of destroyed streams.
@@ -108,22 +107,6 @@ void CachingAllocator::Impl::give_handles_back(Pool& pool) {
 
 namespace {
 
-// These nodes of a graph and all that come before them, in time linear in the edges.
-std::unordered_set<GraphNodeHandle> with_nodes_before(std::span<const backend::Edge> edges,
-                                                      std::vector<GraphNodeHandle> nodes) {
-  std::unordered_map<GraphNodeHandle, std::vector<GraphNodeHandle>> before;
-  for (const backend::Edge& edge : edges) before[edge.to].push_back(edge.from);
-  std::unordered_set<GraphNodeHandle> all;
-  while (!nodes.empty()) {
-    const GraphNodeHandle node = nodes.back();
-    nodes.pop_back();
-    if (!all.insert(node).second) continue;
-    if (const auto found = before.find(node); found != before.end())
-      nodes.insert(nodes.end(), found->second.begin(), found->second.end());
-  }
-  return all;
-}
-
 /// The nodes that are complete when the next node of a stream begins, in the graph that it captures.
 class CompletedNodes {
  public:
@@ -137,7 +120,7 @@ class CompletedNodes {
       if (info.edges.empty() || info.edges[i] == EdgeData{}) last.push_back(info.dependencies[i]);
     std::vector<backend::Edge> edges = Checked(stream.device().backend()).edges_of(graph_);
     std::erase_if(edges, [](const backend::Edge& edge) { return edge.data != EdgeData{}; });
-    nodes_ = with_nodes_before(edges, std::move(last));
+    nodes_ = captures::with_nodes_before(edges, std::move(last));
   }
 
   bool contain(GraphHandle graph, const std::vector<GraphNodeHandle>& nodes) const {

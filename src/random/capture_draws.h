@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "captures/added_edges.h"
 #include "captures/child_node.h"
+#include "captures/edges.h"
 #include "captures/registry.h"
 #include "kernels/advance_kernel.h"
 #include "memory/device_words.h"

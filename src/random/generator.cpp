@@ -60,10 +60,6 @@ void GeneratorImpl::set_state(const char* call, const GeneratorState& state) {
   state_ = state;
 }
 
-void GeneratorImpl::set_offset(const char* call, std::uint64_t offset) {
-  set_state(call, {state().seed, offset});
-}
-
 [[gnu::hot]] GeneratorState GeneratorImpl::spend(std::uint64_t increment) {
   const std::lock_guard lock(mutex_);
   const GeneratorState before = state_;
@@ -123,7 +119,7 @@ std::uint64_t Generator::seed() {
 }
 
 void Generator::set_offset(std::uint64_t offset) {
-  impl_->set_offset("Generator::set_offset", offset);
+  impl_->set_state("Generator::set_offset", {current_seed(), offset});
 }
 
 std::uint64_t Generator::offset() const {

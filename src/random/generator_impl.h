@@ -27,7 +27,6 @@ class GeneratorImpl final : public DrawSource {
   /// Sets the seed, offset 0.
   /// \throws UsageError while a capture draws.
   void set_seed(const char* call, std::uint64_t seed) { set_state(call, {seed, 0}); }
-  void set_offset(const char* call, std::uint64_t offset);
 
   GeneratorState spend(std::uint64_t increment) override;
   void undo_spend(const GeneratorState& before, std::uint64_t increment) noexcept override;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "backend/check.h"
 #include "backend/objects/outside_work.h"
 #include "captures/child_node.h"
+#include "captures/edges.h"
 #include "graph/capture/active_capture.h"
 #include "graph/capture/kept_objects.h"
 #include "graph/graph_names.h"
@@ -76,20 +76,6 @@ void require_fit(const GraphAccess::Impl& child, const char* call, const StreamR
   require_fit_nodes(child, Checked(child.backend()), child.template_graph, text, "", nullptr);
 }
 
-// True if a path of edges leads from one node of the graph to the other.
-bool comes_after(const Checked& runtime, GraphHandle graph, GraphNodeHandle node, GraphNodeHandle other) {
-  const std::vector<backend::Edge> edges = runtime.edges_of(graph);
-  std::unordered_set<GraphNodeHandle> reached{other};
-  std::vector<GraphNodeHandle> next{other};
-  while (!next.empty()) {
-    GraphNodeHandle const from = next.back();
-    next.pop_back();
-    for (const backend::Edge& edge : edges)
-      if (edge.from == from && reached.insert(edge.to).second) next.push_back(edge.to);
-  }
-  return reached.contains(node);
-}
-
 /// An edge between nodes that are there already.
 struct Connection {
   GraphHandle graph;
@@ -108,7 +94,7 @@ void order_after(const std::string& call, captures::PlacedNode before, const cap
   if (before.node == next.node) return;  // bodies of one node, of which one runs, or the same body
   if (next.node != nullptr) {
     const Checked runtime(found.capture->device().backend());
-    if (comes_after(runtime, next.graph, before.node, next.node))
+    if (captures::with_nodes_before(runtime.edges_of(next.graph), {before.node}).contains(next.node))
       throw UsageError(text::format(
           "{}: expected each copy of a graph after the one that was added before; the last one comes after the whole "
           "conditional node that this body belongs to, so no copy in the body can follow it. Add the last copy in the "

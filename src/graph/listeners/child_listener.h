@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "captures/added_edges.h"
+#include "captures/edges.h"
 #include "graph/listeners/capture_listener.h"
 #include "memory/watches/allocation_log.h"
 
@@ -103,10 +103,7 @@ class ChildListener final : public ListenerOf<ChildListener> {
   void ended(captures::Capture& capture, CapturedGraph& /*graph*/) override {
     const auto children = CaptureChildren::end(capture);
     if (children == nullptr) return;
-    pools_ = capture.pools();
-    graph_ids_ = children->graph_ids();
-    memory_ = children->memory();
-    have_parameters_ = children->have_parameters();
+    known_ = {capture.pools(), children->graph_ids(), children->memory(), children->have_parameters()};
     loops_ = children->loops();
   }
   void abandoned(captures::Capture& capture) noexcept override {
@@ -114,36 +111,31 @@ class ChildListener final : public ListenerOf<ChildListener> {
     loops_.clear();
   }
   std::function<void()> adopt_from(const ChildListener& other, Adoption& /*adoption*/) override {
-    return [this, pools = other.pools_, ids = other.graph_ids_, memory = other.memory_,
-            have_parameters = other.have_parameters_]() mutable {
-      have_parameters_ = have_parameters;
-      pools_ = std::move(pools);
-      memory_ = std::move(memory);
-      graph_ids_ = std::move(ids);
-    };
+    return [this, theirs = other.known_]() mutable { known_ = std::move(theirs); };
   }
   void reset() noexcept override {
-    pools_.clear();
-    graph_ids_.clear();
-    memory_.clear();
-    have_parameters_ = false;
+    known_ = {};
     loops_.clear();
   }
 
   /// If the captured graph has children, its own pool and theirs.
-  const std::vector<MempoolId>& pools() const noexcept { return pools_; }
+  const std::vector<MempoolId>& pools() const noexcept { return known_.pools; }
   /// What the captures of its children allocated, at any depth, for comparison with another graph.
-  const CaptureChildren::Allocations& memory() const noexcept { return memory_; }
+  const CaptureChildren::Allocations& memory() const noexcept { return known_.memory; }
   /// True if children, at any depth, had parameters when they were added: those of the copies are not set any more.
-  bool have_parameters() const noexcept { return have_parameters_; }
+  bool have_parameters() const noexcept { return known_.have_parameters; }
   /// The numbers of its children, at any depth.
-  const std::vector<std::uint64_t>& graph_ids() const noexcept { return graph_ids_; }
+  const std::vector<std::uint64_t>& graph_ids() const noexcept { return known_.graph_ids; }
 
  private:
-  std::vector<MempoolId> pools_;
-  std::vector<std::uint64_t> graph_ids_;
-  CaptureChildren::Allocations memory_;
-  bool have_parameters_ = false;
+  struct Known {
+    std::vector<MempoolId> pools = {};
+    std::vector<std::uint64_t> graph_ids = {};
+    CaptureChildren::Allocations memory = {};
+    bool have_parameters = false;
+  };
+
+  Known known_;
   std::vector<std::shared_ptr<void>> loops_;
 };
 

@@ -4,18 +4,22 @@
 #include <algorithm>
 #include <functional>
 #include <initializer_list>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeinfo>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "backend/capture_query.h"
 #include "backend/check.h"
 #include "backend/host_work.h"
 #include "backend/own_records.h"
+#include "captures/registry.h"
 #include "graph/cuda_graph_impl.h"
-#include "graph/parameters/marked_arguments.h"
 #include "memory/allocator_impl.h"
+#include "reprise/kernel.h"
 #include "text/format.h"
 
 namespace reprise {
@@ -386,10 +390,53 @@ void CUDAGraph::Impl::require_no_end_used(const Parameters::Address& address, st
   }
 }
 
+namespace {
+
+/// The arguments of one capture that parameters stand for.
+struct MarkedArguments {
+  struct Use {
+    std::shared_ptr<const void> key;
+    std::vector<std::byte> initial;
+    GraphNodeHandle node = nullptr;
+    std::size_t argument = 0;
+  };
+
+  std::mutex mutex;
+  std::vector<Use> uses;
+};
+
+constinit captures::Slot<MarkedArguments> marked_of_capture;
+
+}  // namespace
+
+void detail::launch_marked_kernel(const StreamRef& stream, const LaunchConfig& config, const KernelRecord& record,
+                                  void** params, std::span<const parameter_detail::MarkedArgument> marked) {
+  std::shared_ptr<MarkedArguments> of_capture;
+  if (captures::any_underway()) {
+    const captures::Found found = captures::find(stream);
+    if (found.part == captures::Part::own) of_capture = found.capture->get_or_attach(marked_of_capture);
+  }
+  launch_kernel(stream, config, record, params);
+  if (of_capture == nullptr) return;
+  // The next node would depend on this kernel alone.
+  const backend::CaptureInfo info = backend::capture_info(stream);
+  if (info.status != CaptureStatus::active) return;  // it was broken since: its end says so
+  if (info.dependencies.size() != 1)
+    throw Error(
+        "launch: the node of a kernel with a Parameter was not found in the capture, which continues: the argument "
+        "keeps "
+        "its initial value.");
+  const std::lock_guard lock(of_capture->mutex);
+  for (const parameter_detail::MarkedArgument& each : marked) {
+    const auto* const bytes = static_cast<const std::byte*>(each.initial);
+    of_capture->uses.push_back({each.key, {bytes, bytes + each.bytes}, info.dependencies.front(), each.index});
+  }
+}
+
 void CUDAGraph::Impl::find_parameters() {
-  const std::vector<graphs::MarkedArguments::Use> marked = graphs::MarkedArguments::take(capture->capture());
+  const std::shared_ptr<MarkedArguments> marked = capture->capture().detach(marked_of_capture);
   const std::vector<Parameters::Address> addresses = parameters.take_addresses();
-  if (marked.empty() && addresses.empty()) return;
+  if (marked == nullptr && addresses.empty()) return;
   const std::vector<GraphNodeHandle> nodes = Checked(backend()).nodes_of(template_graph);
   std::unordered_map<GraphNodeHandle, GraphNodeHandle> tops;  // of nodes in bodies; filled when one is marked
   const auto top_of = [&](GraphNodeHandle node) -> GraphNodeHandle {
@@ -400,7 +447,8 @@ void CUDAGraph::Impl::find_parameters() {
     const auto known = tops.find(node);
     return known != tops.end() ? known->second : nullptr;
   };
-  for (const graphs::MarkedArguments::Use& use : marked) {
+  for (const MarkedArguments::Use& use :
+       marked != nullptr ? std::span(marked->uses) : std::span<MarkedArguments::Use>()) {
     GraphNodeHandle const top = top_of(use.node);
     if (top == nullptr) continue;  // removed by other code
     const NodeImage& image = changes.values(backend(), use.node);

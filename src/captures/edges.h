@@ -2,12 +2,32 @@
 #pragma once
 
 #include <set>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "backend/check.h"
 #include "reprise/device.h"
 
 namespace reprise::captures {
+
+/// These nodes of a graph and all that come before them, in time linear in the edges.
+inline std::unordered_set<GraphNodeHandle> with_nodes_before(std::span<const backend::Edge> edges,
+                                                             std::vector<GraphNodeHandle> nodes) {
+  std::unordered_map<GraphNodeHandle, std::vector<GraphNodeHandle>> before;
+  for (const backend::Edge& edge : edges) before[edge.to].push_back(edge.from);
+  std::unordered_set<GraphNodeHandle> all;
+  while (!nodes.empty()) {
+    const GraphNodeHandle node = nodes.back();
+    nodes.pop_back();
+    if (!all.insert(node).second) continue;
+    if (const auto found = before.find(node); found != before.end())
+      nodes.insert(nodes.end(), found->second.begin(), found->second.end());
+  }
+  return all;
+}
 
 /// Edges that the library adds between nodes of a graph that is being captured, each once: the runtime refuses a second
 /// one. Not thread-safe.
