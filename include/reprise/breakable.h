@@ -124,10 +124,10 @@ REPRISE_EXPORT BreakableGraph breakable(CaptureBody body);
 /// outlives the graph. Addresses of the body's stack in the object itself are found, and refused, unless
 /// `InputOptions::allow_stack` is set; those behind other pointers are not.
 ///
-/// The function returns nothing, a Buffer (of one value for a scalar), or a `std::vector`, `std::array`, `std::tuple` or
-/// `std::pair` of buffers. In a capture that is copied to static memory of the pool, in each replay anew, and must have the same
-/// sizes; the result of eager() is that memory, for the segments behind it. Memory that the function fills itself, such
-/// as that of tensors, must be there before the capture.
+/// The function returns nothing, a Buffer (of one value for a scalar), or a `std::vector`, `std::array`, `std::tuple`
+/// or `std::pair` of buffers. In a capture that is copied to static memory of the pool, in each replay anew, and must
+/// have the same sizes; the result of eager() is that memory, for the segments behind it. Memory that the function fills
+/// itself, such as that of tensors, must be there before the capture.
 /// \param function to run; movable.
 /// \returns what the function returns, or the memory to which it is copied.
 /// \throws UsageError if the current stream takes part in a capture that is not of breakable() or a GraphCache, as in

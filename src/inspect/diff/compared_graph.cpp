@@ -48,7 +48,8 @@ std::vector<ComparedGraph::Dependencies> ComparedGraph::dependencies() const {
   }
   std::vector<Dependencies> found(values.nodes.size());
   for (const GraphHandle graph : graphs) {
-    for (const backend::Edge& edge : backend::Checked(graph_.backend()).edges_of(graph)) found[index_of.at(edge.to)].emplace(index_of.at(edge.from), edge.data);
+    for (const backend::Edge& edge : backend::Checked(graph_.backend()).edges_of(graph))
+      found[index_of.at(edge.to)].emplace(index_of.at(edge.from), edge.data);
   }
   return found;
 }
