@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/backend.h"
 #include "backend/check.h"
+#include "backend/objects/outside_work.h"
 #include "captures/registry.h"
 #include "memory/allocator_impl.h"
 #include "memory/node_memory.h"
@@ -35,6 +36,7 @@ std::shared_ptr<captures::Capture> capture_of(const char* call, const StreamRef&
 void* allocate_async(std::size_t bytes, const StreamRef& stream) {
   const detail::PublicCall call("allocate_async");
   if (bytes == 0) return nullptr;
+  backend::OutsideWork::require_none(stream, "allocate_async");
   const std::shared_ptr<captures::Capture> capture = capture_of("allocate_async", stream);
   Backend& runtime = stream.device().backend();
   void* memory = nullptr;
@@ -50,6 +52,7 @@ void* allocate_async(std::size_t bytes, const StreamRef& stream) {
   return memory;
 }
 
+// On a stream outside of a capture it frees memory from before that, which is right once.
 void free_async(void* pointer, const StreamRef& stream) {
   const detail::PublicCall call("free_async");
   if (pointer == nullptr) return;

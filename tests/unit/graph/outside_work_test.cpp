@@ -48,6 +48,7 @@ class OutsideWork : public ::testing::Test {
     refused([&] { add(x, 1, stream); }, "launch");
     refused([&] { copy_async(x.data(), from.data(), sizeof(int), stream); }, "copy_async");
     refused([&] { fill_async(x.data(), 0, sizeof(int), stream); }, "fill_async");
+    refused([&] { free_async(allocate_async(sizeof(int), stream), stream); }, "allocate_async");
     int calls = 0;
     refused([&] { launch_host(stream, [&calls] { ++calls; }); }, "launch_host");
     EXPECT_EQ(calls, 2) << "only outside of the captures";
@@ -140,6 +141,25 @@ TEST_F(OutsideWork, OfAReplayIsRefused) {
   EXPECT_TRUE(contains(what, "CUDAGraph::replay: expected work for a stream that takes part in the capture")) << what;
   other.replay(legacy_);
   EXPECT_EQ(first(x_), 1);
+}
+
+// The runtime itself refuses that in the other modes only. Memory from before the capture, as of a workspace that the
+// body replaces, is freed once, which is right.
+TEST_F(OutsideWork, OfARelaxedCaptureMayFreeMemoryAndNotAllocateIt) {
+  const SideStream side;
+  for (const StreamRef& stream : {legacy_, side.ref()}) {
+    graph_.reset();
+    void* const memory = allocate_async(sizeof(int), stream);
+    capture(graph_, {.capture_error_mode = CaptureMode::relaxed}, [&] {
+      free_async(memory, stream);
+      const std::string what = text_of<UsageError>([&] { static_cast<void>(allocate_async(sizeof(int), stream)); });
+      EXPECT_TRUE(contains(what, "allocate_async: expected work for a stream that takes part in the capture")) << what;
+      add(y_);
+    });
+    graph_.replay();
+    default_device().synchronize();
+  }
+  EXPECT_EQ(first(y_), 2);
 }
 
 TEST_F(OutsideWork, AfterARefusalTheCaptureGoesOn) {
