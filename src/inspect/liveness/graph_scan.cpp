@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inspect/liveness/graph_scan.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <variant>
 
+#include "backend/host_work.h"
 #include "inspect/nodes/node_text.h"
 
 namespace reprise::inspect {
@@ -33,11 +36,15 @@ class Scanner {
     if (arguments.own != nullptr) return operands(*arguments.own, kernel.params);
     for (const auto& [param, value] : arguments.list) argument(param, value);
   }
+  // Operands of an operator are arguments, which parameters set.
   void operands(const KernelRecord& kernel, void* const* params) {
-    std::uint32_t place = 0;
+    const bool are_arguments = backend::is_enqueued(kernel);
+    std::size_t number = 0;
     for (const MemoryAccess& access : kernel.accesses(params)) {
-      if (access.bytes != 0) word(place, reinterpret_cast<std::uintptr_t>(access.address));
-      place += sizeof(std::uintptr_t);
+      const std::size_t place = are_arguments ? kernel.params[number + 1].offset + offsetof(MemoryAccess, address)
+                                              : number * sizeof(std::uintptr_t);
+      if (access.bytes != 0) word(static_cast<std::uint32_t>(place), reinterpret_cast<std::uintptr_t>(access.address));
+      ++number;
     }
   }
   void argument(const KernelParam& param, const std::byte* bytes) {

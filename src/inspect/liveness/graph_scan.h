@@ -19,8 +19,8 @@ inline constexpr std::uint32_t copy_destination = 1;
 /// An 8-byte word in the parameters of a node: an address, or something else.
 struct ScannedWord {
   std::uint32_t node = 0;  ///< index in GraphScan::nodes
-  /// Place in the parameters. For a kernel, the offset in the parameter block, or 8 times the number of the operand;
-  /// for a copy, copy_source or copy_destination.
+  /// Place in the parameters. For a kernel, the offset in the parameter block, or 8 times the number of the operand
+  /// where that is no argument; for a copy, copy_source or copy_destination.
   std::uint32_t place = 0;
   std::uintptr_t value = 0;
   /// False for a part of a larger parameter, which code may have left uninitialised, and for a number.

@@ -73,5 +73,22 @@ TEST_F(ParametersOfTensors, AreFollowedByInputs) {
   EXPECT_THAT(input_addresses(graph), Not(Contains(data_of(x))));
 }
 
+TEST_F(ParametersOfTensors, ANewTensorAtTheAddressOfAFreedOneCountsOnceItIsSet) {
+  Tensor x = ramp(1), out = here(torch::zeros(8));
+  GraphOptions options;
+  options.check_input_liveness = true;
+  CUDAGraph graph = capture(options, [&] { torch::add_out(out, x, x); });
+  const Parameter<float*> source = graph.parameter(data_of(x), 8);
+  float* const address = data_of(x);
+  x.reset();
+  x = ramp(10);
+  for (std::vector<Tensor> others; data_of(x) != address && others.size() < 100; x = ramp(10)) others.push_back(x);
+  ASSERT_EQ(data_of(x), address);
+  EXPECT_THROW(graph.replay(), DeadInputError);
+  graph.set(source, address);
+  replay(graph);
+  EXPECT_TRUE(same(out, x * 2));
+}
+
 }  // namespace
 }  // namespace reprise::libtorch::test
