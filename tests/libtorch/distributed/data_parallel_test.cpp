@@ -75,6 +75,32 @@ TEST_F(DataParallelTraining, InAGraphIsThatOfOneProcessOnTheJoinedBatch) {
   }
 }
 
+// The loss of an eager step on the default stream keeps the nodes alive that add gradients there.
+TEST_F(DataParallelTraining, InAGraphAfterAnEagerStepWhoseLossLives) {
+  auto model = make_perceptron(7);
+  model->to(device_);
+  DataParallel parallel(*model, make_group(), small_buckets());
+  optim::SGD optimizer(model->parameters(), sgd());
+  load(0);
+  here_->synchronize();
+  Tensor loss;
+  {
+    const StreamGuard default_stream(here_->default_stream());
+    loss = torch::mse_loss(model->forward(input_), target_);
+    loss.backward();
+    parallel.finish();
+    optimizer.step();
+    here_->synchronize();
+  }
+  load(1);
+  CUDAGraph graph = capture({.warmup = 1}, [&] { step(model, optimizer, parallel); });
+  for (int i = 2; i < steps; ++i) {
+    load(i);
+    graph.replay();
+  }
+  expect_close(model->parameters(), parameters_of_one_process(make_perceptron(7), steps, device_));
+}
+
 TEST_F(DataParallelTraining, BeginsWithTheValuesOfRankZero) {
   auto model = make_perceptron(static_cast<std::uint64_t>(rank()));
   model->to(device_);

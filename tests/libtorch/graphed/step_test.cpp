@@ -48,6 +48,25 @@ TEST_F(GraphedStepsAndEager, AreTheSameToTheLastBit) {
   expect_same_training({}, 30);
 }
 
+// The loss of an eager step on the default stream keeps the nodes alive that add gradients there.
+TEST_F(GraphedStepsAndEager, AreTheSameAfterEagerStepsWhoseLossLives) {
+  const Pair pair = make_pairs(1)[0];
+  here_.synchronize();
+  std::vector<Tensor> losses;
+  {
+    const StreamGuard default_stream(here_.default_stream());
+    for (auto& [model, optimizer] : {std::tie(eager_, of_eager_), std::tie(graphed_, of_graphed_)}) {
+      torch::manual_seed(6);
+      losses.push_back(torch::mse_loss(model->forward(pair.x), pair.y));
+      losses.back().backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    here_.synchronize();
+  }
+  expect_same_training({}, 10);
+}
+
 TEST_F(GraphedStepsAndEager, AreTheSameWithClippedGradients) {
   expect_same_training({.clip = ClipNorm{0.1}}, 20);
 }
