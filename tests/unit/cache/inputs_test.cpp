@@ -2,6 +2,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tests/unit/cache/cache_fixture.h"
@@ -410,22 +411,47 @@ TEST(PaddedGraphCaches, InputsWithoutRowsHaveOneSize) {
   }
 }
 
-TEST(InputsOfGraphCaches, InPageableMemoryAreNamedWhereTheyCannotBeCopied) {
+TEST(InputsOfGraphCaches, InMemoryThatKernelsCannotUseAreNamed) {
   if (default_device().type() != DeviceType::host) GTEST_SKIP() << "a kernel faults on them on other devices";
   GraphCache cache({.capture_after = 0, .inputs = CacheInputs::copy, .padding = [](std::size_t) { return n; }});
   const Buffer<int> x = counting(n);
   const std::vector<int> pageable(n);
+  const HostSimulator simulator;
+  const Buffer<int> elsewhere = [&] {
+    const DeviceGuard there(simulator.device());
+    return Buffer<int>(n);
+  }();
   const auto body = [](DeviceView<const int> in, DeviceView<const int>) { return Multiplying{}(in); };
   const auto padded = [](std::size_t, DeviceView<const int> in, DeviceView<const int>) { return Multiplying{}(in); };
-  const DeviceView<const int> view(pageable.data(), n);
-  for (const std::string& text : {text_of<UsageError>([&] { cache.run({0}, inputs(x, view), body); }),
-                                  text_of<UsageError>([&] { cache.run_padded({1}, n, inputs(x, view), padded); })}) {
-    EXPECT_TRUE(contains(text,
-                         "GraphCache::run: expected inputs in memory that kernels of device host:0 can use; found "
-                         "input 1 in pageable memory of the host"))
-        << text;
+  for (const int* const data : {pageable.data(), static_cast<const int*>(elsewhere.data())}) {
+    const DeviceView<const int> view(data, n);
+    for (const std::string& text : {text_of<UsageError>([&] { cache.run({0}, inputs(x, view), body); }),
+                                    text_of<UsageError>([&] { cache.run_padded({1}, n, inputs(x, view), padded); })}) {
+      EXPECT_TRUE(contains(text,
+                           "GraphCache::run: expected inputs in memory that kernels of device host:0 can use; found "
+                           "input 1 in pageable memory of the host, or in memory of another runtime"))
+          << text;
+    }
   }
   EXPECT_EQ(cache.run({0}, inputs(x, x), body).read(), multiples(n, 2));
+}
+
+// As with peer access of CUDA devices.
+TEST(InputsOfGraphCaches, MayLieInMemoryOfAnotherHostDevice) {
+  if (default_device().type() != DeviceType::host) GTEST_SKIP() << "there may be no peer access";
+  const std::optional<Device> other = graphs::test::second_device();
+  if (!other) GTEST_SKIP() << "needs two devices (REPRISE_HOST_DEVICES=2 gives two host devices)";
+  const DeviceGuard there(*other);
+  const Buffer<int> elsewhere = counting(n);
+  const DeviceGuard here(default_device());
+  const auto padded = [](std::size_t, DeviceView<const int> in) { return Multiplying{}(in); };
+  for (const CacheInputs way : {CacheInputs::copy, CacheInputs::patch}) {
+    GraphCache cache({.capture_after = 0, .inputs = way, .padding = [](std::size_t) { return 2 * n; }});
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(cache.run({0}, inputs(elsewhere), Multiplying{}).read(), multiples(n, 2));
+      EXPECT_EQ(cache.run_padded({1}, n, inputs(elsewhere), padded).read(), multiples(n, 2));
+    }
+  }
 }
 
 TEST(PaddedGraphCaches, RefuseLengthsAndRowsThatCannotBe) {
