@@ -34,6 +34,14 @@ soak(grows "printf -v more '%400000s' x; held+=$more")
 expect(grows 1 "FAILED: there is growth: memory of programs from [0-9]+ to [0-9]+ MiB")
 soak(keeps_files "exec {file}</dev/null")
 expect(keeps_files 1 "FAILED: there is growth: open files of programs from [0-9]+ to [0-9]+")
+# As a host device that gets further workers on a busy machine, and keeps them.
+soak(gets_threads "exec python3 -c '
+import threading, time
+for i in range(10**9):
+  print(\"500 programs\", flush=True)
+  time.sleep(0.05)
+  if i % 4 == 0 and i < 160: threading.Thread(target=time.sleep, args=(9999,), daemon=True).start()'")
+expect(gets_threads 0 "passed")
 set(ENV{REPRISE_SOAK_THREADS} 0)
 soak(has_threads ":")
 unset(ENV{REPRISE_SOAK_THREADS})
