@@ -54,10 +54,10 @@ class HostBackend final : public Backend, public Monitor {
         return refused;
       Result result = injected(call);
       Lock lock(runtime_.mutex);
-      const bool watched = runtime_.watchers > 0;  // the body may unlock
+      const bool is_watched = runtime_.watchers > 0;  // the body may unlock
       if (!result.failed()) [[likely]]
         result = std::forward<Body>(body)(lock);
-      if (result.failed() || watched) [[unlikely]]
+      if (result.failed() || is_watched) [[unlikely]]
         finish(lock, call, result);
       return result;
     } catch (...) {

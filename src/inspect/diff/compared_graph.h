@@ -17,7 +17,8 @@ namespace reprise::inspect {
 using KernelNames = std::unordered_map<FunctionHandle, std::string>;
 
 /// A node of the graph, as differences name it. \param names of kernels, each queried once.
-ComparedNode described(graphs::GraphAccess::Impl& graph, const ScannedNode& node, KernelNames& names);
+REPRISE_EXPORT_INTERNAL ComparedNode described(graphs::GraphAccess::Impl& graph, const ScannedNode& node,
+                                               KernelNames& names);
 
 /// A graph that has a template, as it is compared with another one. Needs its launch mutex; nodes that were read before
 /// are not read again.
