@@ -127,9 +127,10 @@ REPRISE_EXPORT BreakableGraph breakable(CaptureBody body);
 /// The function returns nothing, a Buffer (of one value for a scalar), or a `std::vector`, `std::array`, `std::tuple`
 /// or `std::pair` of buffers. In a capture that is copied to static memory of the pool, in each replay anew, and must
 /// have the same sizes; the result of eager() is that memory, for the segments behind it. Memory that the function
-/// fills itself, such as that of tensors, must be there before the capture. \param function to run; movable. \returns
-/// what the function returns, or the memory to which it is copied. \throws UsageError if the current stream takes part
-/// in a capture that is not of breakable() or a GraphCache, as in
+/// fills itself, such as that of tensors, must be there before the capture.
+/// \param function to run; movable.
+/// \returns what the function returns, or the memory to which it is copied.
+/// \throws UsageError if the current stream takes part in a capture that is not of breakable() or a GraphCache, as in
 ///         bodies of control flow, or on another stream than the one of the capture; if the function is empty, or holds
 ///         addresses that are gone in replays; CaptureError if the segment cannot end, as with forks that are not
 ///         joined. What the function throws. After an exception in a capture nothing more is captured, and breakable()
