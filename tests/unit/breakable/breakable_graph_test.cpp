@@ -147,6 +147,7 @@ TEST(BreakableGraphs, RunOnTheCurrentStream) {
   streams.clear();
   graph.replay(other);
   EXPECT_EQ(streams, (std::vector<StreamRef>{other.ref(), other.ref()}));
+  other.synchronize();  // before x ends
 }
 
 TEST(BreakableGraphs, RunOnTheStreamOfTheirOptions) {
