@@ -11,6 +11,7 @@
 #include "captures/edges.h"
 #include "graph/capture/active_capture.h"
 #include "graph/capture/kept_objects.h"
+#include "graph/cuda_graph_impl.h"
 #include "graph/graph_names.h"
 #include "graph/listeners/child_listener.h"
 #include "graph/listeners/pool_listener.h"
