@@ -61,7 +61,7 @@ class Recording {
   /// While it lives, the thread is in no recording.
   class Suspended;
 
-  /// Begins the next segment, the first one to be begun by the owner.
+  /// Begins the next segment. The owner begins the first one.
   void begin();
   /// Implements eager(). \throws as eager().
   void run_part(std::unique_ptr<eager_detail::Function> function);

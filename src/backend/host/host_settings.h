@@ -13,9 +13,9 @@ inline constexpr int most_devices = 16;
 inline constexpr std::size_t least_memory = std::size_t{1} << 20;
 inline constexpr std::size_t most_memory = std::size_t{1} << 42;
 
-/// All of them but REPRISE_HOST_DEVICES. \throws UsageError, as the next, if a value cannot be read.
+/// Reads all variables but REPRISE_HOST_DEVICES. \throws UsageError if a value cannot be read.
 HostDeviceOptions options();
-/// REPRISE_HOST_DEVICES; 1 if it is not set.
+/// REPRISE_HOST_DEVICES; 1 if it is not set. \throws UsageError if it cannot be read.
 int devices();
 
 }  // namespace reprise::backend::host::settings

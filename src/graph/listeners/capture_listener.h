@@ -152,9 +152,8 @@ class CaptureListener {
   /// updated, not while a replay of one of the graphs is underway, and must not throw; empty: there is nothing to do.
   virtual std::function<void()> adopt(const CaptureListener& /*other*/, Adoption& /*adoption*/) { return {}; }
 
-  /// Before the first capture of this graph, which then takes the place of another one's: what the user registered with
-  /// `before`, the listener of this kind there, counts here, too. A dry run comes after the graph of the user in this
-  /// way, and that graph after its dry run, once that has succeeded.
+  /// Takes over what the user registered with `before`, the listener of this kind of another graph, whose place this
+  /// one takes. Called before a capture: a dry run inherits from the user's graph, and that graph from its dry run.
   virtual void inherit(const CaptureListener& /*before*/) {}
 
   /// Replaces, among the resources of this graph that another one shares, the lists that this graph changes later by

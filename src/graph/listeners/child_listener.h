@@ -72,7 +72,7 @@ class CaptureChildren {
     const std::lock_guard lock(mutex_);
     edges_.add(device, graph, from, to);
   }
-  /// Call the next four once the capture is over. The numbers of all graphs that have a copy.
+  /// The numbers of all graphs that have a copy. This function and the next three need a capture that is over.
   std::vector<std::uint64_t> graph_ids() const {
     std::vector<std::uint64_t> ids;
     for (const auto& [id, node] : copies_) ids.push_back(id);

@@ -20,14 +20,14 @@ bool is_active(const HostCapture& capture) {
   return capture.state == HostCapture::State::active;
 }
 
-// True if a stream of the device takes part, or, for `blocking`, a blocking one.
+// True if a stream of the device takes part. With `blocking`, only blocking streams count.
 bool is_on(const HostCapture& capture, const HostDevice& device, bool blocking = false) {
   return std::ranges::any_of(capture.streams, [&](const HostStream* stream) {
     return stream->device == &device && (stream->blocking || !blocking);
   });
 }
 
-// The captures of a device likewise, active or invalidated.
+// The captures, active or invalidated, in which such a stream takes part.
 CaptureList captures_on(const HostRuntime& runtime, const HostDevice& device, bool blocking) {
   CaptureList found;
   for (const auto& capture : runtime.captures)
